@@ -1,0 +1,56 @@
+# Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
+.DEFAULT_GOAL := help
+.PHONY: help setup test-setup bench-setup up test check reference format kills bench bench-quick clean
+
+# The interpreter for .venv. Empty: the one .venv has already, else python3.
+PYTHON ?=
+# How often `make kills` kills the broker.
+N ?= 1000
+
+BIN := .venv/bin
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## prepare .venv, and nothing else (PYTHON=python3.13 chooses the interpreter)
+	@PYTHON='$(PYTHON)' scripts/setup
+
+bench-setup:
+	@PYTHON='$(PYTHON)' scripts/setup redis-server
+
+up: setup ## run the broker in the foreground
+	@exec $(BIN)/palaver up
+
+test-setup:
+	@PYTHON='$(PYTHON)' scripts/setup zsh
+
+test: test-setup ## run the whole test suite
+	@$(BIN)/python -m pytest
+
+check: setup ## formatting, lint, types, layers, the requirements manifest
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python scripts/reference.py --check
+	@$(BIN)/python -m pytest -q tests/test_requirements.py
+
+reference: setup ## write docs/reference.md from the code
+	@$(BIN)/python scripts/reference.py
+
+format: setup ## format the code and apply the safe lint fixes
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+kills: setup ## kill the broker N times under load and count what is lost (N=1000)
+	@$(BIN)/python -m tests.integration.kills --kills $(N)
+
+bench: bench-setup ## measure palaver against Redis Streams and the naive broker
+	@$(BIN)/python -m bench
+
+bench-quick: bench-setup ## the same in a minute, with wider error bars
+	@$(BIN)/python -m bench --quick
+
+clean: ## remove .venv, caches and build output
+	rm -rf .venv .venv.lock build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,121 @@
+"""Writes docs/reference.md from the code: operations, errors, settings; `--check` compares it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from palaver.core.limits import Limits
+from palaver.protocol.errors import ERRORS
+from palaver.protocol.operations import OPERATIONS
+from palaver.settings import NAMES, Settings
+
+TARGET = Path(__file__).parent.parent / "docs" / "reference.md"
+HEADING = """\
+# Reference
+
+Made from the code by `make reference`; do not edit by hand.
+"""
+
+
+def field_words(kind: type) -> dict[str, str]:
+    """The words that stand below each field of a class."""
+    body = ast.parse(inspect.getsource(kind)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    words: dict[str, str] = {}
+    for field, below in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            text = below.value if isinstance(below, ast.Expr) else None
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                words[field.target.id] = " ".join(text.value.split())
+    return words
+
+
+def type_words(kind: type) -> dict[str, str]:
+    """The type of each field as it is written in the class."""
+    body = ast.parse(inspect.getsource(kind)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: ast.unparse(field.annotation)
+        for field in body.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+    }
+
+
+def fields_table(kind: type[Any]) -> list[str]:
+    """One row for each field."""
+    words, types = field_words(kind), type_words(kind)
+    fields = msgspec.structs.fields(kind)
+    if not fields:
+        return ["No fields."]
+    rows = ["| field | type | default | |", "|---|---|---|---|"]
+    for field in fields:
+        default = "required" if field.required else f"`{default_of(field)!r}`"
+        shape = types.get(field.name, "").replace("|", "\\|")
+        rows.append(f"| `{field.encode_name}` | `{shape}` | {default} | {words.get(field.name, '')} |")
+    return rows
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> Any:
+    """A field's default value."""
+    if field.default is not msgspec.NODEFAULT:
+        return field.default
+    return field.default_factory()
+
+
+def operations() -> list[str]:
+    """A section for each operation."""
+    lines = ["## Operations", ""]
+    for word, kind in OPERATIONS.items():
+        lines += [f"### {word}", "", inspect.cleandoc(kind.__doc__ or ""), ""]
+        lines += [*fields_table(kind), ""]
+        callers, surfaces = ", ".join(sorted(kind.callers)), ", ".join(sorted(kind.surfaces))
+        lines += [f"Callers: {callers}. Surfaces: {surfaces}. Reply: {kind.reply.__name__}:", ""]
+        lines += [*fields_table(kind.reply), ""]
+    return lines
+
+
+def errors() -> list[str]:
+    """One row for each error code."""
+    rows = ["## Errors", "", "| code | exit | HTTP | advice |", "|---|---|---|---|"]
+    rows += [f"| `{code}` | {row.exit} | {row.http} | {row.advice} |" for code, row in ERRORS.items()]
+    return [*rows, ""]
+
+
+def settings() -> list[str]:
+    """One row for each setting."""
+    rows = [
+        "## Settings",
+        "",
+        "In `config.toml` in the home folder under this name, or in the environment as `PALAVER_` and the",
+        "name in capitals. The home folder itself is `PALAVER_HOME`. Times are in seconds.",
+        "",
+        "| setting | default | |",
+        "|---|---|---|",
+    ]
+    words = {**field_words(Settings), **field_words(Limits)}
+    known = {field.name: field for kind in (Settings, Limits) for field in msgspec.structs.fields(kind)}
+    rows += [f"| `{name}` | `{default_of(known[name])!r}` | {words.get(name, '')} |" for name in NAMES]
+    return [*rows, ""]
+
+
+def main() -> int:
+    """Write the reference, or compare it."""
+    text = "\n".join([HEADING, *operations(), *errors(), *settings()]).rstrip() + "\n"
+    if sys.argv[1:] == ["--check"]:
+        if TARGET.read_text(encoding="utf-8") != text:
+            sys.stderr.write("docs/reference.md is out of date: run `make reference`\n")
+            return 1
+        return 0
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

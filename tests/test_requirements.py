@@ -1,0 +1,136 @@
+"""The repository keeps its own rules: promises covered, budgets held, nothing of one machine in it."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from palaver.version import VERSION
+from tests.requirements import BUILT, PROMISES, REQUIREMENTS, STAGES
+
+ROOT = Path(__file__).parent.parent
+
+FILE_LINES_MAX = 399
+FUNCTION_LINES_MAX = 49
+# What may be longer, each with its reason: "src/palaver/a.py" or "src/palaver/a.py::function".
+LONGER: dict[str, str] = {}
+
+# Written so that no pattern matches its own line.
+FORBIDDEN = {
+    "a registry host": re.compile(
+        r"pypi\.org|pythonhosted\.org|registry\.npmjs\.org|npmjs\.com|crates\.io|ghcr\.io|docker\.io|deb\.debian\.org"
+    ),
+    "an index option": re.compile(r"--(?:extra-)?index[-]url|--find[-]links|--trusted[-]host"),
+    "a path of one machine": re.compile(r"(?<![\w.}$-])/(?:work|root)/"),
+}
+CACHES = {".pytest_cache", ".hypothesis", ".ruff_cache", ".import_linter_cache", "__pycache__"}
+NOT_OURS = {".git", ".venv", "build", "dist", *CACHES}
+
+Row = tuple[str, str]
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """One requirement marker of one collected test, as tests/conftest.py writes it."""
+
+    test: str
+    ids: tuple[str, ...]
+    stage: str | None
+    always_runs: bool
+
+    def rows(self) -> list[Row]:
+        """The rows named; without a stage, the first one of each id."""
+        first = {promise.id: promise.stages[0] for promise in PROMISES}
+        return [(name, self.stage or first.get(name, "unknown")) for name in self.ids]
+
+
+@pytest.fixture(scope="module")
+def marks(tmp_path_factory: pytest.TempPathFactory) -> list[Mark]:
+    """The markers of the whole suite, whatever part of it runs now."""
+    target = tmp_path_factory.mktemp("requirements") / "marks.json"
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, f"--requirements-to={target}", "tests"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, f"the suite cannot be collected:\n{done.stdout}{done.stderr}"
+    return msgspec.json.decode(target.read_bytes(), type=list[Mark])
+
+
+def test_the_manifest_is_well_formed() -> None:
+    ids = [promise.id for promise in PROMISES]
+    assert len(ids) == len(set(ids))
+    assert set(BUILT) <= set(STAGES)
+    for promise in PROMISES:
+        assert promise.stages, promise
+        assert promise.text, promise
+        assert list(promise.stages) == [stage for stage in STAGES if stage in promise.stages], promise
+
+
+def test_every_built_requirement_has_a_test(marks: list[Mark]) -> None:
+    named = {row for mark in marks if mark.always_runs for row in mark.rows()}
+    missing = [row[:2] for row in REQUIREMENTS if row.stage in BUILT and row[:2] not in named]
+    assert not missing, f"no test that always runs names {missing}"
+
+
+def test_every_marker_names_a_built_requirement(marks: list[Mark]) -> None:
+    built = {row[:2] for row in REQUIREMENTS if row.stage in BUILT}
+    wrong = {mark.test: mark.rows() for mark in marks if not mark.ids or not set(mark.rows()) <= built}
+    assert not wrong, f"unknown or not built yet: {wrong}"
+
+
+def test_files_and_functions_stay_within_their_budgets() -> None:
+    over = {name: lines for name, lines, most in measured() if lines > most}
+    unexplained = {name: lines for name, lines in over.items() if not LONGER.get(name)}
+    assert not unexplained, f"too long: {unexplained}"
+    assert not LONGER.keys() - over.keys(), "remove the exceptions that are not needed any more"
+
+
+def test_nothing_names_a_registry_or_a_path_of_one_machine() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {what}"
+        for path in our_files()
+        for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1)
+        for what, pattern in FORBIDDEN.items()
+        if pattern.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_package_and_the_project_file_tell_the_same_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert project["project"]["version"] == VERSION
+
+
+def measured() -> Iterator[tuple[str, int, int]]:
+    """Name, lines and most lines allowed of every file and function of the package."""
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        text = path.read_text("utf-8")
+        yield name, len(text.splitlines()), FILE_LINES_MAX
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                yield f"{name}::{node.name}", lines, FUNCTION_LINES_MAX
+
+
+def our_files() -> list[Path]:
+    """What git tracks or would; where there is no git, every file that is not made by a tool."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        files = [path for path in ROOT.rglob("*") if not NOT_OURS & set(path.relative_to(ROOT).parts)]
+    else:
+        files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    return [path for path in files if path.is_file()]
