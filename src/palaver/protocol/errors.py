@@ -1,0 +1,75 @@
+"""Every way a call can be refused, in one table: code, HTTP status, exit code, default advice.
+
+An *outcome* (a send that is `denied` or `queued`) is a reply, not an error. An error means that the
+operation could not run. Codes are part of the protocol: they are added, never changed in meaning.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ErrorRow(NamedTuple):
+    """What every surface needs to know about one error code."""
+
+    http: int
+    exit: int
+    advice: str
+
+
+ERRORS: dict[str, ErrorRow] = {
+    # the bytes on the wire
+    "bad_frame": ErrorRow(400, 65, "Send one JSON object per line, UTF-8, ended by a newline."),
+    "frame_too_large": ErrorRow(413, 65, "Split the message, or put the text in a file and send its path."),
+    "wrong_version": ErrorRow(426, 76, "Upgrade the older side; `palaver up --replace` restarts the broker."),
+    "greeting_missing": ErrorRow(408, 76, 'Begin the connection with {"palaver": 1}.'),
+    "too_many_connections": ErrorRow(503, 75, "Close idle clients, or raise the setting `connections_max`."),
+    # the call
+    "bad_request": ErrorRow(400, 64, "Correct the named field and call again."),
+    "unknown_operation": ErrorRow(404, 64, "See docs/reference.md for the operations of this version."),
+    "name_invalid": ErrorRow(400, 64, "Use letters, digits, '.', '_' and '-', 64 at most, no reserved word."),
+    "address_invalid": ErrorRow(400, 64, "Use a name, `#topic`, `broadcast`, or a list of names."),
+    "body_too_large": ErrorRow(413, 65, "Put the text in a file and send its path, or send it in parts."),
+    "limit_exceeded": ErrorRow(413, 65, "Ask for less, in several calls."),
+    "confirmation_needed": ErrorRow(409, 75, "If you mean it, call again with `confirm`."),
+    "conflict": ErrorRow(409, 65, "Use a new request id for a new message."),
+    # who asks
+    "not_registered": ErrorRow(403, 77, "Register first: `palaver.connect(NAME)` does it."),
+    "forbidden": ErrorRow(403, 77, "Ask the agent itself, or the operator at a terminal."),
+    "session_replaced": ErrorRow(
+        409, 75, "Another session took this name over; connect again for a new one."
+    ),
+    "unknown_agent": ErrorRow(404, 68, "List the agents with `peers(all=True)`."),
+    "unknown_message": ErrorRow(404, 68, "Use the id that a send returned, as it stands."),
+    # how much
+    "mailbox_full": ErrorRow(507, 75, "Keep your text; send again when the recipient has read some."),
+    "rate_limited": ErrorRow(429, 75, "Wait a second and go on more slowly."),
+    # the broker and its disk
+    "storage_full": ErrorRow(507, 74, "Free disk space; the broker goes on by itself. Nothing was stored."),
+    "storage_broken": ErrorRow(500, 74, "Look at the broker's log; restore the database from a backup."),
+    "database_corrupt": ErrorRow(
+        500, 74, "Move the file aside or restore a backup; palaver never overwrites it."
+    ),
+    "database_newer": ErrorRow(500, 76, "Upgrade palaver, or set PALAVER_HOME to another folder."),
+    "already_running": ErrorRow(
+        409, 75, "Use it, stop it with `palaver down`, or replace it: `up --replace`."
+    ),
+    "unreachable": ErrorRow(503, 69, "Start it with `palaver up`; its log tells why it did not start."),
+    "not_started": ErrorRow(503, 69, "Run `palaver up` in a terminal to see more; the log tells too."),
+    "stopping": ErrorRow(503, 75, "Connect again; the client does it by itself."),
+    "timeout": ErrorRow(504, 75, "Call again with the same request id; a repeat is harmless."),
+    "internal": ErrorRow(500, 70, "This is a bug in palaver: report it with the broker's log."),
+}
+
+
+class PalaverError(Exception):
+    """A refused call: a stable `code`, a `message` for people, and `advice` on what to do next."""
+
+    def __init__(self, code: str, message: str, advice: str | None = None) -> None:
+        super().__init__(code, message, advice)
+        self.code = code
+        self.message = message
+        self.advice = ERRORS[code].advice if advice is None else advice
+
+    def __str__(self) -> str:
+        return f"{self.message} [{self.code}] {self.advice}"

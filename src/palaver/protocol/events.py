@@ -1,0 +1,250 @@
+"""Committed facts. Each event class names its audience and its version; the journal holds nothing else.
+
+`AGENT` events may enter a model's context and may wake it; `CONTROL` events never do (AUD-1). Applying
+an event never looks at the audience (AUD-2). A changed shape gets a higher `version`, hence a new word in the
+journal, and an upcaster from the old one; golden samples of every released shape must load for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from palaver.protocol.operations.base import snake_case
+
+
+class Audience(Enum):
+    """Who an event is for."""
+
+    AGENT = "agent"
+    CONTROL = "control"
+
+
+class Event(msgspec.Struct, frozen=True, array_like=True):
+    """One fact. Its sequence number is its place in the journal, where it stands as `[word, field, ...]`."""
+
+    audience: ClassVar[Audience]
+    version: ClassVar[int] = 1
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not isinstance(cls.__dict__.get("audience"), Audience):
+            raise TypeError(f"event {cls.__name__} must declare its audience: AGENT or CONTROL")
+
+
+def _word(name: str) -> str:
+    return snake_case(name)
+
+
+class BrokerStarted(Event, tag=_word, frozen=True, array_like=True):
+    """A broker's life began: an epoch. Nobody is connected yet."""
+
+    audience = Audience.CONTROL
+    version_text: str
+
+
+class AgentRegistered(Event, tag=_word, frozen=True, array_like=True):
+    """A new agent, with its first session; its id is this event's sequence."""
+
+    audience = Audience.CONTROL
+    name: str
+    kind: str
+    session: str
+    group: str = ""
+    capabilities: list[str] = []
+    metadata: dict[str, Any] = {}
+    process: str = ""
+    """The client's process, as `pid.start`."""
+    owns: bool = False
+    """That process *is* the agent: all beneath it speaks as this agent only."""
+
+
+class SessionStarted(Event, tag=_word, frozen=True, array_like=True):
+    """A known agent came (back) online; leases of an earlier session return."""
+
+    audience = Audience.CONTROL
+    agent: str
+    session: str
+    group: str = ""
+    capabilities: list[str] = []
+    metadata: dict[str, Any] = {}
+    process: str = ""
+    owns: bool = False
+    seen: list[int] = []
+    """Leased messages that the earlier session had claimed: it may have shown them."""
+
+
+class AgentUpdated(Event, tag=_word, frozen=True, array_like=True):
+    """An agent changed what it says of itself; None means unchanged."""
+
+    audience = Audience.CONTROL
+    agent: str
+    name: str | None = None
+    capabilities: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class AgentOnline(Event, tag=_word, frozen=True, array_like=True):
+    """A silent agent showed life again; its session never ended."""
+
+    audience = Audience.CONTROL
+    agent: str
+
+
+class AgentOffline(Event, tag=_word, frozen=True, array_like=True):
+    """An agent went. `left` and `disconnected` end its session and return its leases; `silent` does not."""
+
+    audience = Audience.CONTROL
+    agent: str
+    reason: str
+    seen: list[int] = []
+
+
+class AgentForgotten(Event, tag=_word, frozen=True, array_like=True):
+    """An agent and its mailbox are gone; its name is free."""
+
+    audience = Audience.CONTROL
+    agent: str
+
+
+class MessageQueued(Event, tag=_word, frozen=True, array_like=True):
+    """A message is in its recipients' inboxes. The body stands only in the store's `messages`."""
+
+    audience = Audience.AGENT
+    sender: str
+    """The agent's id; empty for the broker's own notices."""
+    sender_name: str
+    to: str
+    recipients: list[str]
+    size: int
+    digest: str
+    ttl_s: float
+    kind: str = "request"
+    re: str = ""
+    mode: str = ""
+    json: bool = False
+    """The body is a JSON value in text form, not plain text."""
+    context: str = ""
+    key: str = ""
+    several: bool = False
+    """It was addressed to more than one: answered `sent`."""
+
+
+class MessagesDelivered(Event, tag=_word, frozen=True, array_like=True):
+    """Messages were handed to an agent's client, on a lease: this event's sequence."""
+
+    audience = Audience.CONTROL
+    agent: str
+    seqs: list[int]
+
+
+class MessagesRead(Event, tag=_word, frozen=True, array_like=True):
+    """There is evidence that messages entered the recipient's context."""
+
+    audience = Audience.CONTROL
+    agent: str
+    seqs: list[int]
+    evidence: str
+
+
+class MessageAnswered(Event, tag=_word, frozen=True, array_like=True):
+    """The recipient replied to a message."""
+
+    audience = Audience.CONTROL
+    agent: str
+    seq: int
+
+
+class MessagesExpired(Event, tag=_word, frozen=True, array_like=True):
+    """Messages waited past their time to live, or their recipient was forgotten."""
+
+    audience = Audience.CONTROL
+    agent: str
+    seqs: list[int]
+
+
+class TopicJoined(Event, tag=_word, frozen=True, array_like=True):
+    """An agent subscribed to a topic."""
+
+    audience = Audience.CONTROL
+    agent: str
+    topic: str
+
+
+class TopicLeft(Event, tag=_word, frozen=True, array_like=True):
+    """An agent unsubscribed from a topic."""
+
+    audience = Audience.CONTROL
+    agent: str
+    topic: str
+
+
+class CallRefused(Event, tag=_word, frozen=True, array_like=True):
+    """A caller was told no, so many times for the same reason within a second."""
+
+    audience = Audience.CONTROL
+    caller: str
+    """The agent's id, or `operator` or `script`."""
+    operation: str
+    """Empty if the call could not be read."""
+    code: str
+    """The error's code, or the status of a send that reached nobody."""
+    count: int = 1
+    since: float = 0.0
+    """When the first of them came."""
+
+
+AnyEvent: TypeAlias = (
+    BrokerStarted
+    | AgentRegistered
+    | SessionStarted
+    | AgentUpdated
+    | AgentOnline
+    | AgentOffline
+    | AgentForgotten
+    | MessageQueued
+    | MessagesDelivered
+    | MessagesRead
+    | MessageAnswered
+    | MessagesExpired
+    | TopicJoined
+    | TopicLeft
+    | CallRefused
+)
+
+EVENTS: dict[str, type[Event]] = {snake_case(kind.__name__): kind for kind in AnyEvent.__args__}
+
+Upcaster: TypeAlias = Callable[[list[Any]], list[Any]]
+UPCASTERS: dict[str, Upcaster] = {}
+"""From a retired journal word to a function that rewrites such an event into its next shape."""
+
+_batch_decoder = msgspec.json.Decoder(list[AnyEvent])
+_encoder = msgspec.json.Encoder()
+
+
+def format_batch(events: list[AnyEvent]) -> bytes:
+    """Encode the events of one commit."""
+    return _encoder.encode(events)
+
+
+def parse_batch(data: bytes) -> list[AnyEvent]:
+    """Decode the events of one commit, lifting retired shapes to today's.
+
+    Raises:
+        msgspec.ValidationError: an event this version does not know.
+    """
+    try:
+        return _batch_decoder.decode(data)
+    except msgspec.ValidationError:
+        rows = msgspec.json.decode(data, type=list[list[Any]])
+        return msgspec.convert([lift(row) for row in rows], list[AnyEvent])
+
+
+def lift(row: list[Any], upcasters: dict[str, Upcaster] = UPCASTERS) -> list[Any]:
+    """Rewrite a retired event shape step by step into today's."""
+    while row and (upcaster := upcasters.get(row[0])) is not None:
+        row = upcaster(row)
+    return row

@@ -1,0 +1,240 @@
+"""The wire: one JSON object per line, a greeting first. Bytes in, frames out; no sockets here.
+
+    client  {"palaver":1,"program":"sdk 0.1.0"}
+    broker  {"palaver":1,"version":"0.1.0","awake":86400.5,"heartbeat_s":30.0}
+    client  {"n":1,"do":{"op":"send_message","to":"bob","body":"hi"}}
+    broker  {"n":1,"ok":{"id":"m4f2k","status":"received"}}
+    broker  {"offer":{"messages":[{"id":"m4f2k","from":"alice","to":"bob","body":"hi","at":1760000000.0}]}}
+    broker  {"feed":{"seq":81,"at":1760000000.0,"type":"message_queued","who":"alice","text":"hi"}}
+    broker  {"n":2,"error":{"code":"mailbox_full","message":"...","advice":"..."}}
+
+An error with `n` 0 concerns the whole connection, which is closed after it. A call with `n` 0 gets no
+answer. Replies come in the order of the calls; offers and feed events come between them at any time.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.operations import OPERATIONS, AnyOperation
+from palaver.protocol.operations.feed import FeedEvent
+from palaver.protocol.operations.messages import Offer
+from palaver.protocol.suggestions import nearest
+
+PROTOCOL = 1
+FRAME_BYTES_MAX = 1 << 20
+"""Room for the largest body in its longest escaped form, and for any listing page."""
+CALL_NUMBER_MAX = 2**53
+EXPLANATION_LENGTH_MAX = 300
+"""Of a validation error, which quotes the caller's own words."""
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
+    """The client's greeting."""
+
+    palaver: int
+    program: str = ""
+
+
+class Welcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The broker's greeting: what a client must know to behave."""
+
+    palaver: int
+    version: str
+    awake: float
+    """The clock of request ids: seconds; it never jumps."""
+    heartbeat_s: float
+    pid: int = 0
+
+
+class Call(msgspec.Struct, frozen=True, gc=False):
+    """One numbered request."""
+
+    n: Annotated[int, msgspec.Meta(ge=0, le=CALL_NUMBER_MAX)]
+    do: AnyOperation
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A refusal on the wire."""
+
+    code: str
+    message: str
+    advice: str = ""
+
+    @classmethod
+    def of(cls, error: PalaverError) -> Fault:
+        """The wire form of `error`."""
+        return cls(error.code, error.message, error.advice)
+
+    def error(self) -> PalaverError:
+        """The exception that this refusal means."""
+        return PalaverError(self.code, self.message, self.advice)
+
+
+class BrokerFrame(msgspec.Struct, frozen=True, gc=False):
+    """Anything the broker sends after its greeting; exactly one of the last four is set."""
+
+    n: int = 0
+    ok: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: Fault | None = None
+    offer: Offer | None = None
+    feed: FeedEvent | None = None
+
+
+class CallError(Exception):
+    """A call that could be numbered but not understood: refused, and the connection goes on."""
+
+    def __init__(self, n: int, error: PalaverError) -> None:
+        super().__init__(n, error)
+        self.n = n
+        self.error = error
+
+
+class LineDecoder:
+    """Cuts a byte stream into lines and holds the unfinished one, up to a bound."""
+
+    __slots__ = ("_bytes_max", "_rest")
+
+    def __init__(self, bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take bytes in and return the lines they complete.
+
+        Raises:
+            PalaverError: `frame_too_large`; the stream cannot be read on.
+        """
+        if not self._rest and 0 < data.find(b"\n") == len(data) - 1 <= self._bytes_max:
+            return [data]  # the usual case: one whole line; its newline is white space to a JSON parser
+        lines = (self._rest + data).split(b"\n") if self._rest else data.split(b"\n")
+        longest = len(self._rest) + len(data)
+        self._rest = lines.pop()
+        if longest > self._bytes_max and max(map(len, [*lines, self._rest])) > self._bytes_max:
+            self._rest = b""
+            raise PalaverError("frame_too_large", f"A line is longer than {self._bytes_max} bytes.")
+        return lines
+
+
+_encoder = msgspec.json.Encoder()
+_hello_decoder = msgspec.json.Decoder(Hello)
+_welcome_decoder = msgspec.json.Decoder(Welcome)
+_call_decoder = msgspec.json.Decoder(Call)
+_broker_decoder = msgspec.json.Decoder(BrokerFrame)
+
+
+def format_frame(frame: msgspec.Struct) -> bytes:
+    """Encode any frame with its newline."""
+    return _encoder.encode(frame) + b"\n"
+
+
+def format_ok(n: int, reply: msgspec.Struct) -> bytes:
+    """Encode the answer to call `n`."""
+    return b'{"n":%d,"ok":%b}\n' % (n, _encoder.encode(reply))
+
+
+def format_error(n: int, error: PalaverError) -> bytes:
+    """Encode the refusal of call `n`."""
+    return b'{"n":%d,"error":%b}\n' % (n, _encoder.encode(Fault.of(error)))
+
+
+def format_offer(messages: list[bytes], waiting: int) -> bytes:
+    """Encode messages, already encoded one by one, as one offer."""
+    return b'{"offer":{"messages":[%b],"waiting":%d}}\n' % (b",".join(messages), waiting)
+
+
+def format_feed(event: FeedEvent) -> bytes:
+    """Encode one event for a watcher."""
+    return b'{"feed":%b}\n' % _encoder.encode(event)
+
+
+def format_call(n: int, operation: msgspec.Struct) -> bytes:
+    """Encode call `n`."""
+    return b'{"n":%d,"do":%b}\n' % (n, _encoder.encode(operation))
+
+
+def parse_hello(line: bytes) -> Hello:
+    """Read the client's greeting.
+
+    Raises:
+        PalaverError: `greeting_missing` or `wrong_version`.
+    """
+    try:
+        hello = _hello_decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PalaverError("greeting_missing", "The connection did not begin with a greeting.") from error
+    _check_version(hello.palaver, "client")
+    return hello
+
+
+def parse_welcome(line: bytes) -> Welcome:
+    """Read the broker's greeting, or its refusal.
+
+    Raises:
+        PalaverError: what the broker refused with, `bad_frame` or `wrong_version`.
+    """
+    try:
+        welcome = _welcome_decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        refusal = parse_broker_frame(line).error
+        if refusal is not None:
+            raise refusal.error() from error
+        raise PalaverError("bad_frame", "What answers on the socket is not a palaver broker.") from error
+    _check_version(welcome.palaver, "broker")
+    return welcome
+
+
+def parse_broker_frame(line: bytes) -> BrokerFrame:
+    """Read one frame of the broker's.
+
+    Raises:
+        PalaverError: `bad_frame`.
+    """
+    try:
+        return _broker_decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PalaverError("bad_frame", "The broker sent a line that is not a frame.") from error
+
+
+def parse_call(line: bytes) -> Call:
+    """Read one call.
+
+    Raises:
+        CallError: the frame has a number, but the operation or a field of it is wrong.
+        PalaverError: `bad_frame`; the connection cannot go on.
+    """
+    try:
+        return _call_decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _explain(line, error) from error
+
+
+def _check_version(version: int, side: str) -> None:
+    if version != PROTOCOL:
+        raise PalaverError(
+            "wrong_version", f"The {side} speaks version {version} of the protocol, this side {PROTOCOL}."
+        )
+
+
+def _explain(line: bytes, error: Exception) -> CallError | PalaverError:
+    try:
+        frame = msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.ValidationError:
+        frame = {}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return PalaverError("bad_frame", "The line is not valid JSON in UTF-8.")
+    n = frame.get("n")
+    if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n <= CALL_NUMBER_MAX:
+        return PalaverError("bad_frame", "The frame has no call number `n`.")
+    try:
+        word = msgspec.convert(frame.get("do"), dict[str, Any]).get("op")
+    except msgspec.ValidationError:
+        word = None
+    if isinstance(word, str) and word not in OPERATIONS:
+        near = nearest(word, OPERATIONS)
+        advice = f"Did you mean {', '.join(near)}?" if near else None
+        return CallError(n, PalaverError("unknown_operation", f"No operation {word[:40]!r}.", advice))
+    return CallError(n, PalaverError("bad_request", f"{str(error)[:EXPLANATION_LENGTH_MAX]}."))

@@ -1,0 +1,125 @@
+"""Operations on agents: join, leave, describe oneself, find others."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeAlias
+
+from palaver.protocol.operations.base import CLI, HTTP, MCP, SDK, Operation, Reply
+
+Metadata: TypeAlias = dict[str, Any]
+
+
+class AgentRecord(Reply, frozen=True, kw_only=True):
+    """One agent as others see it."""
+
+    id: str
+    name: str
+    kind: str
+    status: str
+    """`online` or `offline`."""
+    capabilities: list[str] = []
+    reason: str = "open"
+    """Why the asker sees it: `self`, or `open` (the mesh policy)."""
+    offline_reason: str = ""
+    """How it went: `left`, `disconnected`, `silent` or `restart`."""
+    group: str = ""
+    connected_at: float = 0.0
+    last_heartbeat: float = 0.0
+    pending: int = 0
+    """Messages that wait for it."""
+    metadata: Metadata = {}
+
+
+class AgentList(Reply, frozen=True, kw_only=True):
+    """The agents asked for, by name; never the asker."""
+
+    agents: list[AgentRecord] = []
+    hidden: int = 0
+    """How many more there are offline or in other groups (ask with `all`)."""
+
+
+class Registered(Reply, frozen=True, kw_only=True):
+    """Who the caller now is."""
+
+    id: str
+    name: str
+    note: str = ""
+    """Says so if the name is not the one asked for."""
+    resumed: bool = False
+    """The name existed: its mailbox goes on."""
+    attached: bool = False
+    """The caller runs beneath this agent and speaks for it; the agent's own client gets the mail."""
+    waiting: int = 0
+
+
+class RegisterAgent(Operation[Registered], frozen=True, kw_only=True):
+    """Join under a name, or come back to it. A name in use gets a suffix, and the caller is told."""
+
+    reply = Registered
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
+    name: str
+    """Empty: the agent whose process the caller runs beneath, or `operator` for a person at a terminal."""
+    kind: str = "script"
+    capabilities: list[str] | None = None
+    """Left out: what was announced before."""
+    metadata: Metadata | None = None
+    """Left out: as before."""
+    cwd: str = ""
+    session: str
+    """A random word of the client's; the same word resumes the same identity after a lost connection."""
+    resume: str = ""
+    """The id of the agent it was before the connection broke: that one or none."""
+    exact: bool = False
+    """This name or none: no suffix."""
+    owns_process: bool = False
+    """Whether this process *is* the agent: all that runs beneath it then speaks as this agent only."""
+
+
+class Done(Reply, frozen=True, kw_only=True):
+    """The operation took effect."""
+
+    note: str = ""
+
+
+class UpdateAgent(Operation[AgentRecord], frozen=True, kw_only=True):
+    """Change one's own name, capabilities or metadata; what is left out stays."""
+
+    reply = AgentRecord
+    name: str | None = None
+    capabilities: list[str] | None = None
+    metadata: Metadata | None = None
+
+
+class UnregisterAgent(Operation[Done], frozen=True, kw_only=True):
+    """Leave. The mailbox stays for a later return; with `forget` the name and its mail go too."""
+
+    reply = Done
+    name: str | None = None
+    """Another agent's name: for the operator only."""
+    forget: bool = False
+
+
+class Heartbeat(Operation[Done], frozen=True, kw_only=True):
+    """A sign of life; any other call is one too."""
+
+    reply = Done
+    reads = True
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, MCP, HTTP})
+
+
+class ListAgents(Operation[AgentList], frozen=True, kw_only=True):
+    """Who is online in this project; with `all`, everyone known on this machine."""
+
+    reply = AgentList
+    reads = True
+    all: bool = False
+    capability: str | None = None
+    """Only agents that announce this capability."""
+
+
+class GetAgent(Operation[AgentRecord], frozen=True, kw_only=True):
+    """All that is known of one agent."""
+
+    reply = AgentRecord
+    reads = True
+    name: str

@@ -1,0 +1,60 @@
+"""What every operation is: fields, a reply type, who may call it, and on which surfaces it stands.
+
+A surface (SDK, CLI, MCP, HTTP) is built from these classes; none of them decides anything.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+AGENT = "agent"
+"""A caller that speaks as one agent: registered on this connection, or running beneath it."""
+OPERATOR = "operator"
+"""A person at a terminal with no agent above it."""
+SCRIPT = "script"
+"""Any other program of the same user."""
+ANYONE = frozenset({AGENT, OPERATOR, SCRIPT})
+
+SDK = "sdk"
+CLI = "cli"
+MCP = "mcp"
+HTTP = "http"
+ALL_SURFACES = frozenset({SDK, CLI, MCP, HTTP})
+
+R = TypeVar("R")
+
+
+def snake_case(name: str) -> str:
+    """Turn a class name into the word used on the wire: `SendMessage` is `send_message`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to an operation that ran."""
+
+
+class Operation(
+    msgspec.Struct,
+    Generic[R],
+    frozen=True,
+    kw_only=True,
+    tag_field="op",
+    tag=snake_case,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """One thing a caller can ask of the broker."""
+
+    reply: ClassVar[type[Any]]
+    callers: ClassVar[frozenset[str]] = ANYONE
+    surfaces: ClassVar[frozenset[str]] = ALL_SURFACES
+    reads: ClassVar[bool] = False
+    """It changes nothing, so it is answered at once, without a commit."""
+
+    @classmethod
+    def word(cls) -> str:
+        """The operation's name on the wire and in the reference."""
+        return snake_case(cls.__name__)

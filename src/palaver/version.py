@@ -1,0 +1,3 @@
+"""The version of this palaver."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,148 @@
+"""Names, addresses and ids: what is one, and what is said of what is not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from palaver.protocol.addresses import (
+    NAME_LENGTH_MAX,
+    RESERVED,
+    is_name,
+    parse_address,
+    parse_name,
+    parse_topic,
+    shorten,
+)
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.ids import format_id, parse_id, parse_message_id
+from palaver.protocol.suggestions import nearest
+from tests.unit.mesh import refused
+
+SEQUENCE_MAX = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "Alice", "build.bot", "x_1", "a-2", "9", "_"[:0] + "a_", "n" * NAME_LENGTH_MAX]
+)
+def test_a_name_is_letters_digits_and_a_few_marks(name: str) -> None:
+    assert parse_name(name) == name
+    assert parse_address(name) == ("agent", name)
+
+
+@pytest.mark.requirement("SEC-3")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " ",
+        "a b",
+        "a/b",
+        "-a",
+        ".a",
+        "a-",
+        "a.",
+        "ä",
+        "a\n",
+        "a\x00",
+        "#a",
+        "a:b",
+        "n" * (NAME_LENGTH_MAX + 1),
+        "\ud800",
+    ],
+)
+def test_what_is_not_a_name_is_refused(name: str) -> None:
+    assert not is_name(name)
+    with refused("name_invalid"):
+        parse_name(name)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_a_reserved_word_is_nobodys_name_in_any_case(name: str) -> None:
+    for form in (name, name.upper(), name.title()):
+        with refused("name_invalid"):
+            parse_name(form)
+
+
+@given(st.text(max_size=100))
+def test_the_name_that_is_proposed_instead_is_a_name(text: str) -> None:
+    try:
+        parse_name(text)
+    except PalaverError as error:
+        if error.advice.startswith("For example: "):
+            proposal = error.advice.removeprefix("For example: '").removesuffix("'.")
+            assert parse_name(proposal) == proposal
+
+
+def test_a_topic_and_a_broadcast_are_recognised() -> None:
+    assert parse_address("#Build") == ("topic", "Build")
+    assert parse_address("broadcast") == ("broadcast", "broadcast")
+    assert parse_topic("build") == parse_topic("#build") == "build"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "#", "##a", "# a", "#a b", "a b", "machine:name", "link:1", "#" + "t" * 65]
+)
+def test_what_is_not_an_address_is_refused(text: str) -> None:
+    with refused("address_invalid"):
+        parse_address(text)
+
+
+@given(st.text())
+def test_foreign_text_is_quoted_short_and_printable(text: str) -> None:
+    quoted = shorten(text)
+    assert len(quoted) <= 450
+    assert quoted.isprintable() or not text.isprintable()
+
+
+# -- ids ----------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**60 - 1), st.sampled_from("am"))
+@example(0, "m")
+@example(1023, "m")
+@example(1024, "m")
+@example(2**60 - 1, "m")
+def test_an_id_round_trips_and_has_one_form(seq: int, prefix: str) -> None:
+    text = format_id(prefix, seq)
+    assert parse_id(prefix, text) == seq
+    assert text[0] == prefix
+    assert not text[1:].startswith("0") or seq == 0
+
+
+@pytest.mark.requirement("NET-5")
+def test_an_id_is_short_enough_for_a_model_to_copy() -> None:
+    assert len(format_id("m", 1_000_000)) <= 5
+    assert len(format_id("m", 10**12)) <= 9
+
+
+@given(st.integers(0, 2**50), st.integers(0, 2**50))
+def test_two_things_never_share_an_id(one: int, other: int) -> None:
+    assert (format_id("m", one) == format_id("m", other)) is (one == other)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "m", "a1", "m-1", "m+1", "m 1", "m1_0", "mw", "m1.0", "m٣", "4f2k", "m" + "1" * 14]
+)
+def test_what_is_not_an_id_is_no_number(text: str) -> None:
+    assert parse_id("m", text) is None
+    with refused("unknown_message"):
+        parse_message_id(text)
+
+
+@given(st.text(max_size=20).map(lambda tail: "m" + tail))
+@example("mvvvvvvvvvvvvv")
+@example("m8000000000000")
+def test_whatever_is_read_as_an_id_is_a_possible_sequence(text: str) -> None:
+    seq = parse_id("m", text)
+    assert seq is None or 0 <= seq <= SEQUENCE_MAX
+
+
+# -- suggestions --------------------------------------------------------------------------------------
+
+
+def test_the_nearest_words_come_best_first_whatever_their_case() -> None:
+    assert nearest("ALICE", ["Bob", "Alicia", "Alice"])[0] == "Alice"
+    assert nearest("zzz", ["alice", "bob"]) == []
+    assert len(nearest("a1", [f"a{n}" for n in range(50)])) == 3
