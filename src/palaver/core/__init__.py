@@ -1,0 +1,1 @@
+"""What it means: the rules, pure. No I/O, no clock, no randomness."""

@@ -1,0 +1,143 @@
+"""What a decision may know besides the state: who asks, when, and what the store holds.
+
+The engine fills it; nothing here is looked up by the rules themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from palaver.core.limits import Limits
+from palaver.core.queries import Entry, Query
+from palaver.protocol.events import AnyEvent, CallRefused
+from palaver.protocol.operations.messages import MessageRecord
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, as the broker found out; never what the caller says."""
+
+    kind: str
+    """`agent`, `operator` or `script`."""
+    agent: str = ""
+    """The id of the agent it speaks as."""
+    holds: bool = False
+    """It is that agent's own client: the connection that gets its mail."""
+    above: str = ""
+    """The id of the agent whose process it runs beneath; it can speak as no other."""
+    process: str = ""
+    """The calling process, as `pid.start`."""
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What the store remembers of a message besides its body."""
+
+    seq: int
+    sender: str
+    sender_name: str
+    to: str
+    recipients: tuple[str, ...]
+    at: float
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """A receipt in a final state, out of the store."""
+
+    state: str
+    evidence: str
+    at: float
+
+
+class Past(msgspec.Struct, frozen=True):
+    """One page of messages out of the store."""
+
+    messages: list[tuple[Header, MessageRecord]] = []
+    next: int = 0
+    """Go on below this sequence; 0 if nothing older can be found."""
+
+
+class Context(msgspec.Struct, kw_only=True):
+    """The surroundings of one decision."""
+
+    caller: Caller
+    now: float
+    awake: float
+    limits: Limits
+    group: str = ""
+    header: Callable[[int], Header | None] = lambda _seq: None
+    """Looks a message up in this tick, then in the store."""
+    settled: Callable[[int], dict[str, Settled]] = lambda _seq: {}
+    """Final receipts of a message, by recipient id."""
+    records: Callable[[list[int]], list[MessageRecord]] = lambda _seqs: []
+    """Whole messages with their bodies, in the order asked for."""
+    find: Callable[[Query], Past] = lambda _query: Past()
+    """Messages of the past, newest first."""
+    receipts: Callable[[list[int]], dict[int, dict[str, Settled]]] = lambda _seqs: {}
+    """Final receipts of several messages, by recipient id."""
+    entries: Callable[[int, int, int], list[Entry]] = lambda _after, _before, _limit: []
+    """Events in order: the first behind `after` if it is set, else the last ones before `before`."""
+    head: Callable[[], str] = lambda: ""
+    """The hash of the newest commit, in hex."""
+    former_name: Callable[[str], str] = lambda agent: agent
+    """The name that an agent which is forgotten by now had."""
+    alive: Callable[[str], bool] = lambda _process: False
+    """Whether a process, as `pid.start`, still runs."""
+    last_seen: Callable[[str], float] = lambda _agent: 0.0
+    claimed: Callable[[str], list[int]] = lambda _agent: []
+    """What an agent's current session has claimed and not confirmed."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What a command comes to: an answer, and the facts that make it true."""
+
+    reply: Any = None
+    events: list[AnyEvent] = []
+    texts: list[str] = []
+    """The bodies of the `MessageQueued` among the events, in order."""
+
+
+class HandOver(msgspec.Struct, frozen=True):
+    """Command: hand waiting messages to an agent's connected client."""
+
+    agent: str
+
+
+class ExpireDue(msgspec.Struct, frozen=True):
+    """Command: let what waited too long expire, and tell the senders."""
+
+
+class EndSession(msgspec.Struct, frozen=True):
+    """Command: an agent's connection is gone."""
+
+    agent: str
+    session: str
+
+
+class MarkSilent(msgspec.Struct, frozen=True):
+    """Command: an agent gave no sign of life for too long."""
+
+    agent: str
+
+
+class MarkAlive(msgspec.Struct, frozen=True):
+    """Command: a silent agent gave a sign of life."""
+
+    agent: str
+
+
+class ForgetAbsent(msgspec.Struct, frozen=True):
+    """Command: drop agents that have been away for very long and have no mail."""
+
+
+class NoteRefusals(msgspec.Struct, frozen=True):
+    """Command: put on record what was refused."""
+
+    refusals: list[CallRefused]
+
+
+class StartBroker(msgspec.Struct, frozen=True):
+    """Command: begin a broker's life."""
+
+    version: str

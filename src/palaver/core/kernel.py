@@ -1,0 +1,156 @@
+"""The kernel: `decide` answers a command without changing anything; `apply` is the only change.
+
+    decide(state, command, context) -> Decision(reply, events, texts)
+    apply(state, event)
+
+A command is an operation of the protocol or one of the broker's own (core/context). The engine decides and
+applies the commands of a tick one after another, commits their events at once, and only then lets anyone hear
+of them. Replaying the journal through `apply` gives the same state again, so there is nothing else to save.
+The tables below are the whole dispatch; to add an operation is to add a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from palaver.core import agents, audit, history, mailboxes, receipts, roster, topics
+from palaver.core.context import (
+    Context,
+    Decision,
+    EndSession,
+    ExpireDue,
+    ForgetAbsent,
+    HandOver,
+    MarkAlive,
+    MarkSilent,
+    NoteRefusals,
+    StartBroker,
+)
+from palaver.core.state import State
+from palaver.protocol import events
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.events import AnyEvent
+from palaver.protocol.operations import OPERATIONS, AnyOperation
+from palaver.protocol.operations.agents import (
+    Done,
+    GetAgent,
+    Heartbeat,
+    ListAgents,
+    RegisterAgent,
+    UnregisterAgent,
+    UpdateAgent,
+)
+from palaver.protocol.operations.audit import ReadAudit
+from palaver.protocol.operations.base import Operation
+from palaver.protocol.operations.feed import WatchFeed
+from palaver.protocol.operations.history import ReadHistory, SearchMessages
+from palaver.protocol.operations.messages import (
+    ClaimMessages,
+    ConfirmMessages,
+    MessageStatus,
+    PeekMessages,
+    SendMessage,
+)
+from palaver.protocol.operations.topics import Subscribe, Unsubscribe
+
+OwnCommand: TypeAlias = (
+    HandOver | ExpireDue | EndSession | MarkSilent | MarkAlive | ForgetAbsent | NoteRefusals | StartBroker
+)
+Command: TypeAlias = AnyOperation | OwnCommand
+Decider: TypeAlias = Callable[[State, Any, Context], Decision]
+Applier: TypeAlias = Callable[[State, Any], None]
+
+
+def _decide_heartbeat(_state: State, _operation: Heartbeat, _context: Context) -> Decision:
+    return Decision(Done())
+
+
+DECIDERS: dict[type, Decider] = {
+    RegisterAgent: agents.decide_register,
+    UpdateAgent: agents.decide_update,
+    UnregisterAgent: agents.decide_unregister,
+    Heartbeat: _decide_heartbeat,
+    ListAgents: roster.decide_list,
+    GetAgent: roster.decide_get,
+    SendMessage: mailboxes.decide_send,
+    ClaimMessages: receipts.decide_claim,
+    ConfirmMessages: receipts.decide_confirm,
+    PeekMessages: receipts.decide_peek,
+    MessageStatus: receipts.decide_status,
+    Subscribe: topics.decide_subscribe,
+    Unsubscribe: topics.decide_unsubscribe,
+    ReadHistory: history.decide_history,
+    SearchMessages: history.decide_search,
+    ReadAudit: audit.decide_audit,
+    WatchFeed: audit.decide_watch,
+    HandOver: receipts.decide_hand_over,
+    ExpireDue: receipts.decide_expire,
+    EndSession: agents.decide_end_session,
+    MarkSilent: agents.decide_silent,
+    MarkAlive: agents.decide_alive,
+    ForgetAbsent: agents.decide_forget_absent,
+    NoteRefusals: audit.decide_note_refusals,
+    StartBroker: agents.decide_start_broker,
+}
+
+CALLERS: dict[type, frozenset[str]] = {kind: kind.callers for kind in OPERATIONS.values()}
+
+APPLIERS: dict[type, Applier] = {
+    events.BrokerStarted: agents.apply_broker_started,
+    events.AgentRegistered: agents.apply_registered,
+    events.SessionStarted: agents.apply_session_started,
+    events.AgentUpdated: agents.apply_updated,
+    events.AgentOnline: agents.apply_online,
+    events.AgentOffline: agents.apply_offline,
+    events.AgentForgotten: agents.apply_forgotten,
+    events.MessageQueued: mailboxes.apply_queued,
+    events.MessagesDelivered: receipts.apply_delivered,
+    events.MessagesRead: receipts.apply_read,
+    events.MessageAnswered: receipts.apply_answered,
+    events.MessagesExpired: receipts.apply_expired,
+    events.TopicJoined: topics.apply_topic_joined,
+    events.TopicLeft: topics.apply_topic_left,
+    events.CallRefused: audit.apply_refused,
+}
+
+
+def decide(state: State, command: Command, context: Context) -> Decision:
+    """Answer a command; the state stays as it is.
+
+    Raises:
+        PalaverError: the command is refused.
+    """
+    kind = type(command)
+    callers = CALLERS.get(kind)
+    if callers is not None and context.caller.kind not in callers:
+        check_caller(command, context)  # pyright: ignore[reportArgumentType]  # only operations are in the table
+    return DECIDERS[kind](state, command, context)
+
+
+def apply(state: State, event: AnyEvent) -> None:
+    """Take one fact over; whatever its audience (AUD-2)."""
+    state.seq += 1
+    APPLIERS[type(event)](state, event)
+
+
+def apply_batch(state: State, batch: list[AnyEvent], *, seq: int, now: float, awake: float) -> None:
+    """Replay one commit whose last event is `seq`; one that is already known changes nothing."""
+    if seq <= state.seq:
+        return
+    state.now, state.awake = now, awake
+    for event in batch:
+        apply(state, event)
+
+
+def check_caller(operation: Operation[Any], context: Context) -> None:
+    """Refuse an operation that this kind of caller may not ask for.
+
+    Raises:
+        PalaverError: `not_registered` or `forbidden`.
+    """
+    if context.caller.kind in operation.callers:
+        return
+    if "agent" in operation.callers:
+        raise PalaverError("not_registered", "This connection has no agent.")
+    raise PalaverError("forbidden", f"An agent may not call {operation.word()}.")

@@ -1,0 +1,306 @@
+"""How far a message got with each recipient: leases, evidence, expiry, status.
+
+    pending --hand-over--> delivered --evidence--> read --reply--> answered
+       ^                       |
+       +---- session ended ----+          pending --time to live--> expired
+
+Handing over is a lease and proves nothing; `read` needs evidence. A lease returns when its session ends
+without evidence, never by time alone. The time to live runs only while a message is pending.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from palaver.core.context import Context, Decision, ExpireDue, HandOver, Header, Settled
+from palaver.core.notices import notice
+from palaver.core.state import Agent, Receipt, State
+from palaver.protocol.addresses import shorten
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.events import (
+    AnyEvent,
+    MessageAnswered,
+    MessageQueued,
+    MessagesDelivered,
+    MessagesExpired,
+    MessagesRead,
+)
+from palaver.protocol.ids import format_id, parse_id, parse_message_id
+from palaver.protocol.operations.base import AGENT, OPERATOR
+from palaver.protocol.operations.messages import (
+    Claimed,
+    ClaimMessages,
+    Confirmed,
+    ConfirmMessages,
+    Inbox,
+    MessageStatus,
+    MessageStatusReply,
+    PeekMessages,
+    RecipientStatus,
+)
+
+# -- handing over -------------------------------------------------------------------------------------
+
+
+def decide_hand_over(state: State, command: HandOver, context: Context) -> Decision:
+    """Offer what waits, oldest first, as far as the client's window reaches."""
+    agent = state.agents[command.agent]
+    if not agent.pending or not agent.online:
+        return Decision()
+    room = context.limits.window_messages_max - len(agent.leased)
+    room_bytes = context.limits.window_bytes_max - agent.leased_bytes
+    seqs: list[int] = []
+    for seq, receipt in agent.pending.items():
+        room_bytes -= receipt.size
+        # A message larger than the whole window still goes, alone.
+        if len(seqs) >= room or (room_bytes < 0 and (seqs or agent.leased)):
+            break
+        seqs.append(seq)
+    return Decision(None, [MessagesDelivered(agent.id, seqs)]) if seqs else Decision()
+
+
+def apply_delivered(state: State, event: MessagesDelivered) -> None:
+    """The messages are on a lease; their time to live stands still."""
+    agent = state.agents[event.agent]
+    pending, leased, lease, awake = agent.pending, agent.leased, state.seq, state.awake
+    moved = 0
+    for seq in event.seqs:
+        receipt = pending.pop(seq)
+        receipt.lease = lease
+        receipt.deadline -= awake
+        leased[seq] = receipt
+        moved += receipt.size
+    agent.leased_bytes += moved
+    agent.pending_bytes -= moved
+    if not pending:
+        agent.earliest = inf
+
+
+def return_leases(state: State, agent: Agent, seen: list[int]) -> None:
+    """Make all that is on a lease pending again, in its old place.
+
+    Messages the session had claimed, or was handed by an earlier life of the broker, may have been shown.
+    """
+    if not agent.leased:
+        return
+    shown = set(seen)
+    for seq, receipt in agent.leased.items():
+        if seq in shown or receipt.lease < state.epoch:
+            receipt.seen_by = agent.session
+        receipt.lease = 0
+        receipt.deadline += state.awake
+        agent.earliest = min(agent.earliest, receipt.deadline)
+    agent.pending = dict(sorted({**agent.leased, **agent.pending}.items()))
+    agent.pending_bytes += agent.leased_bytes
+    agent.leased = {}
+    agent.leased_bytes = 0
+
+
+# -- evidence -----------------------------------------------------------------------------------------
+
+
+def decide_claim(state: State, operation: ClaimMessages, context: Context) -> Decision:
+    """Grant what this very session holds; answered from memory, no event."""
+    agent = _holder(state, context)
+    _check_count(operation.ids, context)
+    leased, epoch = agent.leased, state.epoch
+    granted: list[str] = []
+    for text in operation.ids:
+        receipt = leased.get(parse_id("m", text) or 0)
+        if receipt is not None and receipt.lease > epoch:
+            granted.append(text)
+    return Decision(Claimed(ids=granted, waiting=len(agent.pending)))
+
+
+def decide_confirm(state: State, operation: ConfirmMessages, context: Context) -> Decision:
+    """Take the recipient's word that it read messages; a repeat changes nothing."""
+    agent = _holder(state, context)
+    _check_count(operation.ids, context)
+    leased, pending = agent.leased, agent.pending
+    seqs: list[int] = []
+    for text in operation.ids:
+        seq = parse_message_id(text)
+        if (seq in leased or seq in pending) and seq not in seqs:
+            seqs.append(seq)
+    if not seqs:
+        return Decision(Confirmed())
+    return Decision(Confirmed(count=len(seqs)), [MessagesRead(agent.id, seqs, "confirm")])
+
+
+def evidence_of_reply(replier: Agent, header: Header, recipients: list[str]) -> list[AnyEvent]:
+    """A reply by a recipient to the sender shows that it read the message, and answers it."""
+    if replier.id not in header.recipients or header.sender not in recipients:
+        return []
+    answered = MessageAnswered(replier.id, header.seq)
+    if header.seq in replier.leased or header.seq in replier.pending:
+        return [MessagesRead(replier.id, [header.seq], "reply"), answered]
+    return [answered]
+
+
+def apply_read(state: State, event: MessagesRead) -> None:
+    """The messages leave the inbox; the past is the store's."""
+    agent = state.agents.get(event.agent)
+    if agent is None:
+        return
+    for seq in event.seqs:
+        receipt = agent.leased.pop(seq, None)
+        if receipt is not None:
+            agent.leased_bytes -= receipt.size
+            continue
+        receipt = agent.pending.pop(seq, None)
+        if receipt is not None:
+            agent.pending_bytes -= receipt.size
+            if not agent.pending:
+                agent.earliest = inf
+
+
+def apply_answered(_state: State, _event: MessageAnswered) -> None:
+    """The reply is a message of its own; the receipt's last word is the store's."""
+
+
+def _holder(state: State, context: Context) -> Agent:
+    agent = state.agents.get(context.caller.agent)
+    if agent is None:
+        raise PalaverError("not_registered", "This connection has no agent.")
+    if not context.caller.holds:
+        raise PalaverError("forbidden", f"Only the client of {agent.name!r} itself takes its mail over.")
+    return agent
+
+
+def _check_count(ids: list[str], context: Context) -> None:
+    if len(ids) > context.limits.ids_max:
+        raise PalaverError("limit_exceeded", f"More than {context.limits.ids_max} ids in one call.")
+
+
+# -- expiry -------------------------------------------------------------------------------------------
+
+
+def decide_expire(state: State, _command: ExpireDue, context: Context) -> Decision:
+    """Expire what is due, a bounded number at a time, and tell each sender once."""
+    due: list[tuple[Agent, list[int]]] = []
+    room = context.limits.expire_batch_max
+    for agent in state.agents.values():
+        if agent.earliest > state.awake or room <= 0:
+            continue
+        seqs = [seq for seq, receipt in agent.pending.items() if receipt.deadline <= state.awake][:room]
+        room -= len(seqs)
+        if seqs:
+            due.append((agent, seqs))
+    return _expire(state, due, context, "its time to live ran out")
+
+
+def expire_all(state: State, agent: Agent, context: Context) -> Decision:
+    """Expire everything that waits for an agent that is about to be forgotten."""
+    seqs = sorted([*agent.pending, *agent.leased])
+    return _expire(state, [(agent, seqs)] if seqs else [], context, "the agent was removed")
+
+
+def _expire(state: State, due: list[tuple[Agent, list[int]]], context: Context, why: str) -> Decision:
+    events: list[AnyEvent] = []
+    texts: list[str] = []
+    told: dict[str, int] = {}
+    for agent, seqs in due:
+        events.append(MessagesExpired(agent.id, seqs))
+        by_sender: dict[str, list[int]] = {}
+        for seq in seqs:
+            receipt = agent.pending.get(seq) or agent.leased[seq]
+            by_sender.setdefault(receipt.sender, []).append(seq)
+        for sender_id, lost in by_sender.items():
+            sender = state.agents.get(sender_id)  # none for a notice: its own expiry is not told
+            if sender is None or sender is agent:
+                continue
+            held = len(sender.pending) + len(sender.leased) + told.get(sender_id, 0)
+            if held >= context.limits.mailbox_messages_max:
+                continue  # its status still tells
+            told[sender_id] = told.get(sender_id, 0) + 1
+            event, text = _loss_notice(sender, agent, lost, why, context)
+            events.append(event)
+            texts.append(text)
+    return Decision(None, events, texts)
+
+
+def _loss_notice(
+    sender: Agent, recipient: Agent, lost: list[int], why: str, context: Context
+) -> tuple[MessageQueued, str]:
+    ids = [format_id("m", seq) for seq in lost]
+    shown = ", ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")
+    return notice(sender, f"Not delivered to {recipient.name}: {shown} ({why}).", context, re=ids[0])
+
+
+def apply_expired(state: State, event: MessagesExpired) -> None:
+    """The messages leave the inbox unread."""
+    agent = state.agents[event.agent]
+    for seq in event.seqs:
+        receipt = agent.pending.pop(seq, None)
+        if receipt is not None:
+            agent.pending_bytes -= receipt.size
+        elif (receipt := agent.leased.pop(seq, None)) is not None:
+            agent.leased_bytes -= receipt.size
+    agent.earliest = min((receipt.deadline for receipt in agent.pending.values()), default=inf)
+
+
+# -- looking ------------------------------------------------------------------------------------------
+
+
+def decide_peek(state: State, operation: PeekMessages, context: Context) -> Decision:
+    """What is not read yet, oldest first; nothing changes."""
+    person = context.caller.kind == OPERATOR
+    own = state.find(OPERATOR) if person else state.agents.get(context.caller.agent)
+    agent = own if operation.name is None else state.find(operation.name)
+    if context.caller.kind == AGENT and agent is not own:
+        raise PalaverError("forbidden", "An agent can look into its own inbox only.")
+    if agent is None and person and operation.name is None:
+        return Decision(Inbox())
+    if agent is None:
+        code, text = ("not_registered", "This connection has no agent.")
+        if operation.name is not None:
+            code, text = "unknown_agent", f"No agent {shorten(operation.name)} is known here."
+        raise PalaverError(code, text)
+    limit = operation.limit
+    if not 1 <= limit <= context.limits.peek_max:
+        raise PalaverError("limit_exceeded", f"`limit` must be from 1 to {context.limits.peek_max}.")
+    seqs = sorted([*agent.leased, *agent.pending])
+    records = context.records(seqs[:limit])
+    return Decision(Inbox(messages=records, waiting=len(seqs) - len(records)))
+
+
+def decide_status(state: State, operation: MessageStatus, context: Context) -> Decision:
+    """The receipts of a message, for those it concerns."""
+    seq = parse_message_id(operation.id)
+    header = context.header(seq)
+    caller = context.caller
+    concerned = header is not None and caller.agent in (header.sender, *header.recipients)
+    if header is None or not (caller.kind == OPERATOR or (caller.agent and concerned)):
+        raise PalaverError("unknown_message", f"No message {operation.id!r} of yours is known.")
+    recipients = statuses_of(state, header, context.settled(seq))
+    return Decision(
+        MessageStatusReply(
+            id=operation.id, sender=header.sender_name, to=header.to, at=header.at, recipients=recipients
+        )
+    )
+
+
+def statuses_of(state: State, header: Header, settled: dict[str, Settled]) -> list[RecipientStatus]:
+    """How far a message got with each recipient."""
+    recipients: list[RecipientStatus] = []
+    for agent_id in header.recipients:
+        agent = state.agents.get(agent_id)
+        name = agent_id if agent is None else agent.name
+        receipt = _open_receipt(agent, header.seq)
+        final = settled.get(agent_id)
+        if receipt is not None:
+            word = "delivered" if receipt.lease else "pending"
+            recipients.append(RecipientStatus(name=name, state=word, at=header.at))
+        elif final is not None:
+            recipients.append(
+                RecipientStatus(name=name, state=final.state, evidence=final.evidence, at=final.at)  # pyright: ignore[reportArgumentType]  # the store holds only these words
+            )
+        else:
+            recipients.append(RecipientStatus(name=name, state="expired", evidence="forgotten"))
+    return recipients
+
+
+def _open_receipt(agent: Agent | None, seq: int) -> Receipt | None:
+    if agent is None:
+        return None
+    return agent.pending.get(seq) or agent.leased.get(seq)
