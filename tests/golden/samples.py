@@ -1,0 +1,194 @@
+"""The fixed facts whose stored shapes must load for ever, and how their files are made.
+
+`PALAVER_GOLDEN=write pytest tests/golden` writes the files of today's versions. Do that for a new shape, or
+while its version is not released yet; a released file is never written again: raise the version instead.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from palaver.core.context import HandOver, StartBroker
+from palaver.core.records import Commit
+from palaver.core.state import SNAPSHOT_VERSION, State, format_snapshot
+from palaver.protocol.events import (
+    AgentForgotten,
+    AgentOffline,
+    AgentOnline,
+    AgentRegistered,
+    AgentUpdated,
+    AnyEvent,
+    BrokerStarted,
+    CallRefused,
+    MessageAnswered,
+    MessageQueued,
+    MessagesDelivered,
+    MessagesExpired,
+    MessagesRead,
+    SessionStarted,
+    TopicJoined,
+    TopicLeft,
+    format_batch,
+)
+from palaver.protocol.operations.topics import Subscribe
+from palaver.store.sqlite_journal import APPLICATION_ID, SCHEMA_VERSION, SqliteJournal
+from tests.unit.mesh import Mesh
+
+FOLDER = Path(__file__).parent
+EVENTS_FOLDER = FOLDER / "events"
+SNAPSHOT = FOLDER / f"snapshot.{SNAPSHOT_VERSION}.msgpack"
+SCHEMA = FOLDER / f"schema.{SCHEMA_VERSION}.sql"
+
+SAMPLES: tuple[AnyEvent, ...] = (
+    BrokerStarted("0.1.0"),
+    AgentRegistered(
+        name="alice",
+        kind="codex",
+        session="word",
+        group="/project",
+        capabilities=["rust", "review"],
+        metadata={"model": "m", "cwd": "/project", "n": [1, None, 2.5, {"a": True}]},
+        process="7.123",
+        owns=True,
+    ),
+    SessionStarted(
+        agent="a1",
+        session="word",
+        group="/project",
+        capabilities=["rust"],
+        metadata={"model": "m"},
+        process="7.123",
+        owns=True,
+        seen=[4, 1025],
+    ),
+    AgentUpdated("a1", "bob", [], {"x": 1}),
+    AgentOnline("a1"),
+    AgentOffline("a1", "disconnected", [3]),
+    AgentForgotten("a1"),
+    MessageQueued(
+        sender="a1",
+        sender_name="alice",
+        to="bob,carol",
+        recipients=["a2", "a3"],
+        size=12,
+        digest="0123456789abcdef0123456789abcdef",
+        ttl_s=3600.5,
+        kind="response",
+        re="m4f2k",
+        mode="challenge",
+        json=True,
+        context='{"file":"a.py"}',
+        key="f4240-word1",
+        several=True,
+    ),
+    MessagesDelivered("a2", [5, 6]),
+    MessagesRead("a2", [5, 6], "confirm"),
+    MessageAnswered("a2", 5),
+    MessagesExpired("a2", [7]),
+    TopicJoined("a2", "build"),
+    TopicLeft("a2", "build"),
+    CallRefused("a2", "send_message", "mailbox_full", 3, 1_000_000.5),
+)
+
+
+def sample_file(event: AnyEvent) -> Path:
+    """Where the sample of an event's type and version stands."""
+    word = str(type(event).__struct_config__.tag).partition(".")[0]
+    return EVENTS_FOLDER / f"{word}.{type(event).version}.json"
+
+
+def begun() -> Mesh:
+    """A fixed history with mail in every state."""
+    mesh = Mesh()
+    mesh.run(StartBroker("0.1.0"))
+    mesh.register("alice", kind="codex", capabilities=["rust"], metadata={"cwd": "/project"})
+    mesh.register("Bob", group="/elsewhere")
+    mesh.run(Subscribe(topic="#build"), mesh.caller("bob"))
+    read = mesh.send("alice", "bob", "read", key=mesh.key("one")).id
+    mesh.send("alice", "#build", {"n": [1, "ä"]}, mode="agree", context=["c"], ttl_s=5.0)
+    mesh.run(HandOver(mesh.agent("bob").id))
+    mesh.claim("bob", read)
+    mesh.confirm("bob", read)
+    return mesh
+
+
+def go_on(mesh: Mesh) -> None:
+    """What comes behind the snapshot."""
+    mesh.pass_time(10.0)
+    mesh.send("bob", "alice", "waits", re="m5")
+    mesh.lose("bob")
+    mesh.send("alice", "bob", "for later")
+
+
+def finished() -> State:
+    """The state at the end of that history; from then on its snapshot stands for it."""
+    mesh = begun()
+    go_on(mesh)
+    return mesh.replayed()
+
+
+def commits_of(mesh: Mesh, after: int) -> list[Commit]:
+    """The mesh's history behind `after`, as a store gets it."""
+    commits: list[Commit] = []
+    for batch in mesh.batches:
+        if batch.seq > after:
+            low = commits[-1].seq if commits else after
+            rows = [mesh.stored[seq] for seq in sorted(mesh.stored) if low < seq <= batch.seq]
+            commits.append(Commit(batch.seq, batch.now, batch.awake, batch.data, rows))
+    return commits
+
+
+def write_samples() -> None:
+    """Make the files of today's versions."""
+    EVENTS_FOLDER.mkdir(exist_ok=True)
+    for event in SAMPLES:
+        sample_file(event).write_bytes(format_batch([event]) + b"\n")
+    SNAPSHOT.write_bytes(format_snapshot(finished()))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "palaver.db"
+        journal = SqliteJournal(path)
+        mesh = begun()
+        for commit in commits_of(mesh, 0):
+            journal.commit(commit)
+        seq = mesh.state.seq
+        journal.save_snapshot(seq, format_snapshot(mesh.replayed()))
+        journal.derive(9)
+        go_on(mesh)
+        for commit in commits_of(mesh, seq):
+            journal.commit(commit)
+        journal.close()
+        SCHEMA.write_text(dump(path), encoding="utf-8")
+
+
+def dump(path: Path) -> str:
+    """A database as text, with the two numbers that mark it as ours; virtual tables stay empty."""
+    with closing(sqlite3.connect(path)) as db:
+        (version,) = db.execute("pragma user_version").fetchone()
+        tables = db.execute(
+            "select name, sql from sqlite_master where type = 'table' order by name"
+        ).fetchall()
+        virtual = [name for name, sql in tables if sql.lower().startswith("create virtual")]
+        lines = [f"pragma application_id={APPLICATION_ID};", f"pragma user_version={version};", "begin;"]
+        for name, sql in tables:
+            if any(name.startswith(f"{each}_") for each in virtual):
+                continue  # made by the virtual table itself
+            lines.append(f"{sql};")
+            lines += [] if name in virtual else rows_of(db, name)
+    return "\n".join([*lines, "commit;"]) + "\n"
+
+
+def rows_of(db: sqlite3.Connection, table: str) -> list[str]:
+    """The insertions that fill a table."""
+    columns = [f'quote("{row[0]}")' for row in db.execute("select name from pragma_table_info(?)", (table,))]
+    values_of = " || ',' || ".join(columns)
+    rows = db.execute(f'select {values_of} from "{table}"')
+    return [f'insert into "{table}" values ({values});' for (values,) in rows]
+
+
+def build(sql: Path, target: Path) -> None:
+    """A database again, from its text."""
+    with closing(sqlite3.connect(target)) as db:
+        db.executescript(sql.read_text(encoding="utf-8"))
