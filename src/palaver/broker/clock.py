@@ -1,0 +1,60 @@
+"""Time as the engine tells it: one that never goes back, one that stands still while we sleep.
+
+`now` is wall-clock time made monotonic; people see it. `awake` counts the seconds in which the broker ran;
+times to live and absence run on it, so neither a suspended machine, a stopped process nor a clock set by hand
+lets anything expire (F2-5). After a gap nothing times out for a while: everybody may come back first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+GAP_S = 5.0
+
+
+class Clock:
+    """Reads both times together."""
+
+    def __init__(
+        self,
+        *,
+        hold_s: float,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._wall = wall
+        self.monotonic = monotonic
+        self._hold_s = hold_s
+        self._last_wall = wall()
+        self._last_monotonic = monotonic()
+        self._held_until = 0.0
+        self.now = self._last_wall
+        self.awake = 0.0
+
+    def resume(self, now: float, awake: float) -> None:
+        """Go on from the times of the last commit of an earlier life."""
+        self.now = max(self.now, now)
+        self.awake = max(self.awake, awake)
+
+    def read(self) -> float:
+        """Bring both times up to date and return `now`."""
+        wall, monotonic = self._wall(), self.monotonic()
+        passed = max(0.0, monotonic - self._last_monotonic)
+        jumped = abs(wall - self._last_wall - passed) > GAP_S
+        self._last_wall, self._last_monotonic = wall, monotonic
+        if passed > GAP_S or jumped:
+            self._held_until = self.awake + self._hold_s
+        if passed <= GAP_S:
+            self.awake += passed
+        self.now = max(wall, self.now + passed)
+        return self.now
+
+    def wall_of(self, monotonic: float) -> float:
+        """The engine time of a recent monotonic one."""
+        return self.now - max(0.0, self._last_monotonic - monotonic)
+
+    @property
+    def held(self) -> bool:
+        """Whether a gap was so recent that nothing may time out."""
+        return self.awake < self._held_until
