@@ -1,0 +1,374 @@
+"""One agent's own handle on the mesh: `async with palaver.connect("alice") as me`.
+
+Messages are pushed to the client and wait here until the application asks. Only then are they claimed, by a
+round trip: a message that went to another session meanwhile is never shown. What was shown stays known until
+it is confirmed, so a broker that restarts and offers it again shows nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterable, Sequence
+from time import monotonic
+from types import TracebackType
+from typing import Any, TypeAlias
+
+import msgspec
+
+from palaver.client.client import CALL_S, Client
+from palaver.client.connection import Connection
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.frames import Welcome
+from palaver.protocol.operations.agents import (
+    AgentRecord,
+    GetAgent,
+    Heartbeat,
+    ListAgents,
+    RegisterAgent,
+    Registered,
+    UnregisterAgent,
+    UpdateAgent,
+)
+from palaver.protocol.operations.history import History, ReadHistory, SearchMessages
+from palaver.protocol.operations.messages import (
+    ClaimMessages,
+    ConfirmMessages,
+    ContentKind,
+    MessageRecord,
+    MessageStatus,
+    Mode,
+    Offer,
+    PeekMessages,
+    RecipientStatus,
+    SendMessage,
+    Sent,
+)
+from palaver.protocol.operations.topics import Subscribe, Unsubscribe
+
+log = logging.getLogger("palaver.client")
+
+Message: TypeAlias = MessageRecord
+Peer: TypeAlias = AgentRecord
+Receipt: TypeAlias = Sent
+
+LEAVE_S = 2.0
+
+
+class Status(dict[str, str]):
+    """How far a message got: state by recipient; `recipients` adds evidence and time."""
+
+    def __init__(self, message_id: str, recipients: Sequence[RecipientStatus]) -> None:
+        super().__init__({recipient.name: recipient.state for recipient in recipients})
+        self.id = message_id
+        self.recipients = tuple(recipients)
+
+
+class Agent:
+    """The agent that this program is. Use it as an async context manager."""
+
+    def __init__(self, client_options: dict[str, Any], profile: RegisterAgent) -> None:
+        self._client_options = client_options
+        self._profile = profile
+        self._client: Client | None = None
+        self._offered: dict[str, MessageRecord] = {}
+        self._shown: set[str] = set()
+        self._arrived = asyncio.Event()
+        self._beat: asyncio.TimerHandle | None = None
+        self._birth_offset_s = 0.0
+        self._counter = 0
+        self._registered: Registered | None = None
+        self.waiting = 0
+        """Messages that wait at the broker beyond those already here."""
+
+    # -- joining and leaving --------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Agent:
+        self._client = Client(
+            **self._client_options,
+            on_offer=self._take_offer,
+            on_connected=self._register,
+            on_failed=self._arrived.set,
+        )
+        try:
+            await self._client.open()
+        except BaseException:
+            await self._client.close()
+            raise
+        if self.note:
+            log.warning("%s", self.note)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+        client = self._connected
+        try:
+            if not self.attached and await client.back(LEAVE_S):
+                await client.call(UnregisterAgent(), deadline_s=LEAVE_S)
+        except PalaverError as refusal:
+            log.debug("left without a word: %s", refusal)
+        finally:
+            await client.close()
+
+    async def _register(self, connection: Connection, welcome: Welcome) -> None:
+        client = self._connected
+        self._offered.clear()
+        self._birth_offset_s = welcome.awake - monotonic()
+        # Coming back it must be the same agent: a farewell may have been lost with the connection.
+        profile = msgspec.structs.replace(self._profile, resume="" if self.attached else self.id)
+        self._registered = await client.call_on(connection, profile)
+        self._schedule_beat(welcome.heartbeat_s)
+
+    def _schedule_beat(self, heartbeat_s: float) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+        self._connected.tell(Heartbeat())
+        loop = asyncio.get_running_loop()
+        self._beat = loop.call_later(heartbeat_s, self._schedule_beat, heartbeat_s)
+
+    @property
+    def _connected(self) -> Client:
+        if self._client is None:
+            raise PalaverError("not_registered", "Not connected.", "Use `async with palaver.connect(...)`.")
+        return self._client
+
+    @property
+    def name(self) -> str:
+        """The name borne; it may differ from the one asked for, see `note`."""
+        return self._registered.name if self._registered else self._profile.name
+
+    @property
+    def id(self) -> str:
+        """The agent's id."""
+        return self._registered.id if self._registered else ""
+
+    @property
+    def note(self) -> str:
+        """What the broker said on joining: for example that the name was taken."""
+        return self._registered.note if self._registered else ""
+
+    @property
+    def attached(self) -> bool:
+        """This program runs beneath the agent and speaks for it; its mail goes to the agent's own client."""
+        return self._registered is not None and self._registered.attached
+
+    # -- others ---------------------------------------------------------------------------------------
+
+    async def peers(self, *, all: bool = False, capability: str | None = None) -> list[Peer]:
+        """Who is online in this project; with `all`, everyone known on this machine."""
+        return (await self._connected.call(ListAgents(all=all, capability=capability))).agents
+
+    async def peer(self, name: str) -> Peer:
+        """All that is known of one agent."""
+        return await self._connected.call(GetAgent(name=name))
+
+    async def update(
+        self,
+        *,
+        name: str | None = None,
+        capabilities: Sequence[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> Peer:
+        """Change this agent's name, capabilities or metadata."""
+        words = None if capabilities is None else list(capabilities)
+        record = await self._connected.call(UpdateAgent(name=name, capabilities=words, metadata=metadata))
+        if self._registered is not None:
+            self._registered = msgspec.structs.replace(self._registered, name=record.name)
+        self._profile = msgspec.structs.replace(
+            self._profile, name=record.name, capabilities=record.capabilities, metadata=record.metadata
+        )
+        return record
+
+    async def subscribe(self, topic: str) -> list[str]:
+        """Get what is sent to a topic from now on; returns all subscriptions."""
+        return (await self._connected.call(Subscribe(topic=topic))).topics
+
+    async def unsubscribe(self, topic: str) -> list[str]:
+        """Get no more of a topic; returns the remaining subscriptions."""
+        return (await self._connected.call(Unsubscribe(topic=topic))).topics
+
+    # -- sending --------------------------------------------------------------------------------------
+
+    async def send(  # noqa: PLR0913 - a message has that many parts
+        self,
+        to: str | Sequence[str],
+        body: Any,
+        *,
+        re: str | None = None,
+        mode: Mode | None = None,
+        kind: ContentKind | None = None,
+        context: Any = None,
+        ttl_s: float | None = None,
+        confirm: bool = False,
+        key: str | None = None,
+        deadline_s: float = CALL_S,
+    ) -> Receipt:
+        """Send to a name, a list of names, `broadcast` or `#topic`; returns once it is on disk.
+
+        The receipt's `status` tells how far it got; `timeout` means that no broker confirmed it in time.
+        A repeat after a time-out, with the same `key`, is harmless.
+        """
+        client = self._connected
+        if client.crowded:
+            await client.room()
+        operation = SendMessage(
+            to=to if isinstance(to, str) else list(to),
+            body=body,
+            re=re,
+            mode=mode,
+            kind=kind,
+            context=context,
+            ttl_s=ttl_s,
+            key=key or self.new_key(),
+            confirm=confirm,
+        )
+        try:
+            return await client.call(operation, deadline_s=deadline_s)
+        except PalaverError as error:
+            if error.code != "timeout":
+                raise
+            note = f"No broker confirmed it; send it again with key={operation.key!r}."
+            return Receipt(status="timeout", note=note)
+
+    def new_key(self) -> str:
+        """A fresh request id, for a send that may have to be repeated."""
+        self._counter += 1
+        birth_us = int((monotonic() + self._birth_offset_s) * 1_000_000)
+        return f"{birth_us:x}-{self._profile.session[:8]}{self._counter:x}"
+
+    async def status(self, message_id: str) -> Status:
+        """How far a message got, by recipient."""
+        reply = await self._connected.call(MessageStatus(id=message_id))
+        return Status(reply.id, reply.recipients)
+
+    # -- the past -------------------------------------------------------------------------------------
+
+    async def history(
+        self,
+        *,
+        peer: str | None = None,
+        since: float = 0.0,
+        until: float = 0.0,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> History:
+        """A page of what this agent sent and received, newest first; go on with `before=page.next`."""
+        operation = ReadHistory(peer=peer, since=since, until=until, before=before, limit=limit)
+        return await self._connected.call(operation)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        peer: str | None = None,
+        since: float = 0.0,
+        until: float = 0.0,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> History:
+        """The same, only messages with these words: `deploy "two words" beg*`."""
+        operation = SearchMessages(
+            query=query, peer=peer, since=since, until=until, before=before, limit=limit
+        )
+        return await self._connected.call(operation)
+
+    # -- receiving ------------------------------------------------------------------------------------
+
+    async def messages(self, wait_s: float = 0.0, *, limit: int | None = None) -> list[Message]:
+        """What has come, oldest first, each message once; waits up to `wait_s` if nothing has.
+
+        Confirm what was dealt with: until then it counts as delivered, not as read.
+        """
+        deadline = asyncio.get_running_loop().time() + wait_s
+        while True:
+            taken = await self._take(limit)
+            if taken:
+                return taken
+            if not await self._wait(deadline):
+                return []
+
+    async def confirm(self, ids: Iterable[str | Message]) -> int:
+        """Say that messages were read; returns how many became so by this call."""
+        words = [each if isinstance(each, str) else each.id for each in ids]
+        confirmed = await self._connected.call(ConfirmMessages(ids=words))
+        self._shown.difference_update(words)
+        return confirmed.count
+
+    async def peek(self, limit: int = 50) -> list[Message]:
+        """What is not confirmed yet, without consuming it."""
+        return (await self._connected.call(PeekMessages(limit=limit))).messages
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        """Messages as they come; one is confirmed when the next is asked for, not if the body raised."""
+        return self._stream()
+
+    async def _stream(self) -> AsyncIterator[Message]:
+        while True:
+            for message in await self.messages(wait_s=3_600.0, limit=1):
+                yield message
+                await self.confirm([message.id])
+
+    def _take_offer(self, offer: Offer) -> None:
+        self.waiting = offer.waiting
+        for record in offer.messages:
+            self._offered[record.id] = record
+        self._arrived.set()
+
+    async def _take(self, limit: int | None) -> list[Message]:
+        """Claim what was offered, and return what of it was not shown before."""
+        if not self._offered:
+            self._raise_failure()
+            return []
+        if limit is None or limit >= len(self._offered):
+            taken, self._offered = self._offered, {}
+        else:
+            taken = {key: self._offered.pop(key) for key in list(self._offered)[:limit]}
+        try:
+            claimed = await self._connected.call(ClaimMessages(ids=list(taken)))
+        except BaseException:
+            self._offered = {**taken, **self._offered}
+            raise
+        self.waiting = claimed.waiting
+        fresh = [taken[key] for key in claimed.ids if key in taken and key not in self._shown]
+        self._shown.update(claimed.ids)
+        return fresh
+
+    async def _wait(self, deadline: float) -> bool:
+        """Wait for an offer; False if none came in time."""
+        loop = asyncio.get_running_loop()
+        while not self._offered:
+            self._arrived.clear()
+            if loop.time() >= deadline:
+                return False
+            timer = loop.call_at(deadline, self._arrived.set)
+            try:
+                await self._arrived.wait()
+            finally:
+                timer.cancel()
+            self._raise_failure()
+        return True
+
+    def _raise_failure(self) -> None:
+        failure = self._connected.failure
+        if failure is not None:
+            raise failure
+
+
+def profile_of(
+    name: str, *, kind: str, capabilities: Sequence[str], metadata: dict[str, Any] | None
+) -> RegisterAgent:
+    """What an agent says of itself on joining; a program of kind `script` is not an agent with a will."""
+    return RegisterAgent(
+        name=name,
+        kind=kind,
+        capabilities=list(capabilities),
+        metadata=metadata or {},
+        cwd=os.getcwd(),
+        session=secrets.token_hex(16),
+        owns_process=kind != "script",
+    )

@@ -1,0 +1,1 @@
+"""The real thing: processes, sockets, disks, signals."""

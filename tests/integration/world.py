@@ -1,0 +1,260 @@
+"""What the tests of real processes share: a home with its broker, bounded waiting, a raw connection.
+
+No test sleeps: `until` is the one place that waits, and it always has a bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar, cast
+
+from palaver import Agent, Message
+from palaver.settings import Settings, load_settings
+
+ROOT = Path(__file__).parent.parent.parent
+POLL_S = 0.01
+WITHIN_S = 15.0
+LINE_BYTES_MAX = 8 << 20
+
+T = TypeVar("T")
+Join: TypeAlias = Callable[..., Awaitable[Agent]]
+OpenRaw: TypeAlias = "Callable[..., Awaitable[Raw]]"
+
+
+async def until(look: Callable[[], T | Awaitable[T]], *, within_s: float = WITHIN_S, what: str = "") -> T:
+    """Look again and again until there is something; fail after a bounded time."""
+    deadline = time.monotonic() + within_s
+    while True:
+        seen = look()
+        value = await cast("Awaitable[T]", seen) if inspect.isawaitable(seen) else cast("T", seen)
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_s} s: {what or inspect.getsource(look).strip()}")
+        await asyncio.sleep(POLL_S)
+
+
+async def take(agent: Agent, count: int) -> list[Message]:
+    """So many messages, in as many calls as it takes; none of them is confirmed."""
+    got: list[Message] = []
+    while len(got) < count:
+        part = await agent.messages(wait_s=WITHIN_S)
+        assert part, f"only {len(got)} of {count} messages came"
+        got += part
+    return got
+
+
+async def pass_time(seconds: float) -> None:
+    """Let real time go by, where the time itself is what is tested: a stopped process, a silence."""
+    began = time.monotonic()
+    await until(lambda: time.monotonic() - began >= seconds, within_s=seconds + WITHIN_S)
+
+
+class Home:
+    """One broker's home folder, and whatever process runs in it."""
+
+    STOP = signal.SIGSTOP
+    GO_ON = signal.SIGCONT
+    KILL = signal.SIGKILL
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as a client of this home finds them."""
+        return load_settings(home=self.path)
+
+    @property
+    def log(self) -> str:
+        """What the broker wrote into its log."""
+        return self.settings.log.read_text("utf-8") if self.settings.log.exists() else ""
+
+    def environment(self, **settings: object) -> dict[str, str]:
+        """The environment of a process that belongs to this home."""
+        words = {f"PALAVER_{name.upper()}": str(value) for name, value in settings.items()}
+        return {**os.environ, "PALAVER_HOME": str(self.path), **words}
+
+    def palaver(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+        """Run the command line."""
+        return subprocess.run(
+            palaver_command(*arguments),
+            env=self.environment(**settings),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=40,
+            check=False,
+        )
+
+    def up(self, **settings: object) -> int:
+        """Start a broker in the background; its pid."""
+        done = self.palaver("up", "--detach", **settings)
+        assert done.returncode == 0, done.stderr
+        return self.pid
+
+    def status(self) -> dict[str, Any]:
+        """What `palaver status --json` tells."""
+        done = self.palaver("status", "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    @property
+    def pid(self) -> int:
+        """The broker that holds, or last held, the lock; 0 if there was none."""
+        with suppress(OSError, ValueError):
+            return int((self.path / "broker.lock").read_text())
+        return 0
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the broker a signal."""
+        os.kill(self.pid, number)
+
+    def brokers(self) -> list[int]:
+        """Living processes that have this home's database open."""
+        database = str(self.settings.database)
+        return [pid for pid in palaver_processes() if database in open_files(pid)]
+
+    def starters(self) -> list[int]:
+        """Living processes that run or start a broker for this home."""
+        mark = f"PALAVER_HOME={self.path}".encode()
+        return [
+            pid
+            for pid in palaver_processes()
+            if mark in read_proc(pid, "environ").split(b"\0") and read_proc(pid, "cmdline")
+        ]
+
+    def end(self) -> None:
+        """Leave no process of this home behind."""
+        deadline = time.monotonic() + WITHIN_S
+        while pids := {*self.starters(), *self.brokers()}:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            assert time.monotonic() < deadline, f"processes that cannot be ended: {pids}"
+            time.sleep(POLL_S)
+
+
+def palaver_command(*arguments: str) -> list[str]:
+    """The command line as it is installed."""
+    return [str(Path(sys.executable).with_name("palaver")), *arguments]
+
+
+def palaver_processes() -> Iterator[int]:
+    """Processes whose command line tells that they are, or start, a broker."""
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            line = read_proc(int(entry.name), "cmdline")
+            if b"palaver.cli" in line or b"/palaver\0" in line:
+                yield int(entry.name)
+
+
+def read_proc(pid: int, name: str) -> bytes:
+    """A file of /proc; empty once the process is gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    return b""
+
+
+def open_files(pid: int) -> list[str]:
+    """The paths behind a process's descriptors; empty once it is gone."""
+    found: list[str] = []
+    with suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                found.append(os.readlink(entry.path))
+    return found
+
+
+def rss_bytes(pid: int) -> int:
+    """The memory that a process occupies."""
+    fields = dict(line.split(b":", 1) for line in read_proc(pid, "status").splitlines() if b":" in line)
+    return int(fields[b"VmRSS"].split()[0]) * 1024
+
+
+class Raw:
+    """A connection that says exactly what a test wants it to say."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.offers: list[dict[str, Any]] = []
+        self._number = 0
+
+    @classmethod
+    async def open(cls, home: Home, *, greet: bool = True) -> Raw:
+        """Connect, and greet unless told otherwise."""
+        reader, writer = await asyncio.open_unix_connection(str(home.settings.socket), limit=LINE_BYTES_MAX)
+        raw = cls(reader, writer)
+        if greet:
+            await raw.write(b'{"palaver":1,"program":"test"}\n')
+            assert (await raw.frame())["palaver"] == 1
+        return raw
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.writer.write(data)
+        async with asyncio.timeout(WITHIN_S):
+            await self.writer.drain()
+
+    async def frame(self, within_s: float = WITHIN_S) -> dict[str, Any]:
+        """The next line from the broker; an empty object at the end of the stream."""
+        async with asyncio.timeout(within_s):
+            line = await self.reader.readline()
+        return json.loads(line) if line else {}
+
+    async def call(self, op: str, **fields: Any) -> dict[str, Any]:
+        """Ask for an operation; the frame that answers. Offers that come before it are kept."""
+        self._number += 1
+        call = {"n": self._number, "do": {"op": op, **fields}}
+        await self.write(json.dumps(call).encode() + b"\n")
+        while True:
+            frame = await self.frame()
+            if "offer" in frame:
+                self.offers.append(frame["offer"])
+            elif frame.get("n", self._number) in (0, self._number):
+                return frame
+
+    async def register(self, name: str, *, session: str = "") -> dict[str, Any]:
+        """Join under a name."""
+        return await self.call("register_agent", name=name, session=session or f"session-of-{name}")
+
+    async def close(self) -> None:
+        """Hang up, whatever is still unsent."""
+        self.writer.transport.abort()
+        with suppress(OSError):
+            await self.writer.wait_closed()
+
+
+class Deaf:
+    """A connection that writes and never reads."""
+
+    def __init__(self, home: Home) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(str(home.settings.socket))
+        self._socket.setblocking(False)
+
+    def __enter__(self) -> Deaf:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def write(self, data: bytes) -> int:
+        """Send as much as the broker takes; how many bytes that was."""
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
