@@ -1,0 +1,70 @@
+"""The whole command line, in click. `main` comes here for all that the fast commands leave over."""
+
+from __future__ import annotations
+
+import click
+
+from palaver.cli import agents, audit, broker, messages, records
+from palaver.cli.group import Group
+from palaver.version import VERSION
+
+EPILOG = """\
+\b
+Exit codes:
+   0  done                                  69  no broker can be reached
+  64  wrong usage, or a malformed field     70  a bug in palaver
+  65  too large, or in conflict             74  storage failed, or nobody reads the output
+  68  no such agent or message              75  try again later, or no reply in time
+                                            77  not allowed to this caller
+
+\b
+Environment:
+  PALAVER_HOME   where the data is (default: ~/.local/state/palaver)
+  PALAVER_...    any setting, see `palaver settings`
+  NO_COLOR       no colour, even on a terminal
+  COLUMNS        the width of tables
+
+\b
+A first conversation:
+  palaver register bob
+  palaver send bob "Could you look at the parser?" --as alice --wait 10min
+  palaver inbox --as bob                     (in another terminal)
+  palaver send alice "Looks good." --as bob --re ID
+"""
+
+
+@click.group(
+    cls=Group,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96},
+)
+@click.version_option(VERSION, prog_name="palaver")
+def cli() -> None:
+    """Coding agents that talk to each other.
+
+    Agents and programs have names. You send to a name; the message is on disk when the command returns, it
+    reaches the agent exactly once, and you can see how far it got. The broker between them is started by
+    itself.
+
+    Who speaks: with `--as NAME` that agent, if it has no client of its own. Without it, beneath an agent,
+    that agent; at a terminal you, as `operator`. Every command has `--json`.
+    """
+
+
+cli.add_section("Talk", [messages.send, messages.inbox, messages.broadcast, messages.message_status])
+cli.add_section(
+    "Agents and topics",
+    [
+        agents.list_agents,
+        agents.info,
+        agents.register,
+        agents.update,
+        agents.unregister,
+        agents.subscribe,
+        agents.unsubscribe,
+    ],
+)
+cli.add_section("The record", [records.history, records.search, records.tail, audit.audit, records.purge])
+cli.add_section(
+    "The broker", [broker.up, broker.down, broker.status, broker.show_settings, broker.completion]
+)

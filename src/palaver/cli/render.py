@@ -1,0 +1,250 @@
+"""What people see of a reply. In: plain JSON values, the time, a screen; out: text. No I/O, no clock.
+
+Both the fast commands and the click commands render here, so their words are the same. Foreign text stands in
+the last column of a table, or in a block of its own. Imports are few: the fast commands pay for them.
+"""
+
+from __future__ import annotations
+
+import json
+
+from palaver.cli.screen import Screen
+from palaver.cli.tables import Column, render_table
+from palaver.cli.texts import clean, clean_lines, cut, width_of, wrap
+
+TYPE_CHECKING = False  # importing it from typing would cost the fast commands four milliseconds
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    Facts: TypeAlias = dict[str, Any]
+
+STATUS_STYLES = {
+    "online": "green",
+    "received": "green",
+    "sent": "green",
+    "read": "green",
+    "answered": "green",
+    "queued": "yellow",
+    "pending": "yellow",
+    "delivered": "yellow",
+    "denied": "red",
+    "refused": "red",
+    "expired": "red",
+    "timeout": "red",
+}
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def render_json(document: object) -> str:
+    """One JSON document on one line."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def render_error(message: str, advice: str, screen: Screen) -> str:
+    """A refusal: what happened, and what to do."""
+    head = screen.paint("palaver:", "red")
+    rest = f"\n  {clean(advice)}" if advice else ""
+    return f"{head} {clean(message)}{rest}\n"
+
+
+def format_age(seconds: float) -> str:
+    """How long ago, in one unit: `5 min ago`."""
+    if seconds < 1:
+        return "now"
+    for size, unit in UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "now"
+
+
+def format_duration(seconds: float) -> str:
+    """A duration in its two largest units: `3 h 5 min`."""
+    rest = int(seconds)
+    shown: list[str] = []
+    for size, unit in UNITS:
+        count, rest = divmod(rest, size)
+        if count:
+            shown.append(f"{count} {unit}")
+    return " ".join(shown[:2]) or "0 s"
+
+
+# -- agents -------------------------------------------------------------------------------------------
+
+
+def render_agents(reply: Facts, *, now: float, screen: Screen) -> str:
+    """The table of agents."""
+    agents = reply.get("agents", [])
+    groups = {agent.get("group", "") for agent in agents}
+    columns = [
+        Column("NAME", [agent["name"] for agent in agents], style="bold"),
+        Column("STATUS", [_presence(agent) for agent in agents], styles=STATUS_STYLES),
+        Column("KIND", [clean(agent["kind"]) for agent in agents], rank=3),
+        Column("WAITING", [str(agent.get("pending", 0)) for agent in agents], right=True, rank=1),
+        Column(
+            "JOINED",
+            [format_age(now - agent.get("connected_at", 0.0)) for agent in agents],
+            rank=2,
+            style="dim",
+        ),
+    ]
+    if len(groups) > 1:
+        columns.append(Column("PROJECT", [_folder(agent.get("group", "")) for agent in agents], rank=4))
+    if any(agent.get("capabilities") for agent in agents):
+        columns.append(Column("CAN", [clean(", ".join(agent.get("capabilities", []))) for agent in agents]))
+    text = render_table(columns, screen) if agents else "Nobody is online here.\n"
+    hidden = reply.get("hidden", 0)
+    if hidden:
+        word = "is" if hidden == 1 else "are"
+        more = "more " if agents else ""
+        note = f"{hidden} {more}{word} offline or in other projects: palaver list --all"
+        text += "".join(
+            screen.paint(line, "dim") + "\n" for line in wrap([note], indent="", width=screen.width)
+        )
+    return text
+
+
+def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
+    """All that is known of one agent."""
+    joined = format_age(now - agent.get("connected_at", 0.0))
+    seen = agent.get("last_heartbeat", 0.0)
+    rows = [
+        ("name", f"{agent['name']} ({agent['id']})"),
+        ("status", _presence(agent) + (" (you)" if agent.get("reason") == "self" else "")),
+        ("kind", agent["kind"]),
+        ("joined", joined),
+        ("seen", format_age(now - seen) if seen else ""),
+        ("waiting", f"{agent.get('pending', 0)} messages" if agent.get("pending") else "nothing"),
+        ("project", agent.get("group", "")),
+        ("can", ", ".join(agent.get("capabilities", []))),
+        ("metadata", _one_line(agent.get("metadata") or "")),
+    ]
+    return render_pairs(rows, screen)
+
+
+def render_pairs(rows: list[tuple[str, str]], screen: Screen) -> str:
+    """Names and values, one pair on a line; pairs without a value are left out."""
+    size = max(len(name) for name, _ in rows)
+    lines: list[str] = []
+    for name, value in rows:
+        if value:
+            room = None if screen.width is None else screen.width - size - 2
+            shown = clean(value) if room is None else cut(clean(value), room)
+            lines.append(f"{screen.paint(name.ljust(size), 'dim')}  {shown}")
+    return "\n".join(lines) + "\n"
+
+
+def _presence(agent: Facts) -> str:
+    reason = agent.get("offline_reason", "")
+    return f"{agent['status']} ({clean(reason)})" if reason else agent["status"]
+
+
+def _folder(path: str) -> str:
+    return clean(path.rstrip("/").rpartition("/")[2] or "/") if path else ""
+
+
+# -- sending ------------------------------------------------------------------------------------------
+
+
+def render_sent(sent: Facts, to: str, *, screen: Screen) -> str:
+    """How far a send got; for people who sent it to `to`."""
+    status = sent["status"]
+    recipients = sent.get("recipients", [])
+    reached = sum(outcome["status"] in ("received", "queued") for outcome in recipients)
+    words = {
+        "received": f"{to} is online",
+        "queued": f"{to} is offline; it is kept until {to} is back",
+        "sent": f"to {reached} agent{'' if reached == 1 else 's'}",
+    }
+    parts = [
+        sent.get("id", ""),
+        screen.paint(status, STATUS_STYLES.get(status, "dim")),
+        words.get(status, ""),
+    ]
+    line = "  ".join(part for part in parts if part)
+    lines = [line if screen.width is None or screen.colour else cut(line, screen.width)]
+    if sent.get("note"):
+        lines += wrap([clean(sent["note"])], indent="  ", width=screen.width)
+    text = "\n".join(lines) + "\n"
+    if recipients:
+        columns = [
+            Column("TO", [outcome["name"] for outcome in recipients], style="bold"),
+            Column("STATUS", [outcome["status"] for outcome in recipients], styles=STATUS_STYLES),
+            Column("NOTE", [clean(outcome.get("note", "")) for outcome in recipients]),
+        ]
+        text += render_table(columns, screen)
+    return text
+
+
+# -- messages -----------------------------------------------------------------------------------------
+
+
+def render_messages(messages: list[Facts], *, now: float, screen: Screen) -> str:
+    """Messages with their whole bodies, a blank line between them."""
+    return "\n".join(render_message(message, now=now, screen=screen) for message in messages)
+
+
+def render_message(message: Facts, *, now: float, screen: Screen) -> str:
+    """One message: who and when in the first line, the body below."""
+    told = [format_age(now - message["at"])]
+    if message.get("re"):
+        told.append(f"re {clean(message['re'])}")
+    kind = message.get("kind", "request")
+    if kind == "notification" or (kind == "response") is not bool(message.get("re")):
+        told.append(kind)
+    if message.get("mode"):
+        told.append(message["mode"])
+    if message.get("repeat"):
+        told.append("may be a repeat")
+    sender = clean(message["from"])
+    names = f"{message['id']}  {sender} → {clean(message['to'])}"
+    facts = "  " + " · ".join(told)
+    if screen.width is not None:
+        names = cut(names, screen.width)
+        facts = cut(facts, screen.width - width_of(names))
+    head = screen.paint(names, "bold") + screen.paint(facts.rstrip(), "dim")
+    lines = [head, *wrap(_body_lines(message["body"]), indent="  ", width=screen.width)]
+    if message.get("context") is not None:
+        lines += wrap([f"context: {_one_line(message['context'])}"], indent="  ", width=screen.width)
+    if message.get("recipients"):
+        states = ", ".join(f"{clean(each['name'])} {each['state']}" for each in message["recipients"])
+        lines += [screen.paint(line, "dim") for line in wrap([states], indent="  ", width=screen.width)]
+    return "\n".join(lines) + "\n"
+
+
+def render_inbox(inbox: Facts, *, now: float, screen: Screen) -> str:
+    """What waits, and how much more behind it."""
+    messages, more = inbox.get("messages", []), inbox.get("waiting", 0)
+    if not messages:
+        return "No messages.\n"
+    text = render_messages(messages, now=now, screen=screen)
+    return text + (f"\n{more} more wait.\n" if more else "")
+
+
+def render_status(reply: Facts, *, now: float, screen: Screen) -> str:
+    """The receipts of one message."""
+    names = f"{reply['id']}  {clean(reply['sender'])} → {clean(reply['to'])}"
+    facts = f"  {format_age(now - reply['at'])}"
+    if screen.width is not None:
+        names = cut(names, screen.width - len(facts))
+    text = screen.paint(names, "bold") + screen.paint(facts, "dim") + "\n"
+    recipients = reply.get("recipients", [])
+    if not recipients:
+        return text
+    ages = [format_age(now - each["at"]) if each.get("at") else "" for each in recipients]
+    columns = [
+        Column("TO", [clean(each["name"]) for each in recipients], style="bold"),
+        Column("STATE", [each["state"] for each in recipients], styles=STATUS_STYLES),
+        Column("WHEN", ages, rank=1, style="dim"),
+        Column("EVIDENCE", [clean(each.get("evidence", "")) for each in recipients], rank=2),
+    ]
+    return text + render_table(columns, screen)
+
+
+def _body_lines(body: object) -> list[str]:
+    if isinstance(body, str):
+        return clean_lines(body.rstrip("\n"))
+    return clean_lines(json.dumps(body, ensure_ascii=False, indent=2))
+
+
+def _one_line(value: object) -> str:
+    return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,138 @@
+"""Asking the broker from a command, as nobody in particular or as an agent; started if none runs.
+
+A command that speaks joins like any program of the SDK, does its work, and leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from palaver.cli.words import registration
+from palaver.client.agent import Agent, Message
+from palaver.client.client import Client
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.operations.agents import RegisterAgent
+from palaver.protocol.operations.base import Operation
+from palaver.protocol.operations.messages import ClaimMessages
+from palaver.sdk import client_options
+from palaver.settings import Settings, load_settings
+from palaver.version import VERSION
+
+T = TypeVar("T")
+PROGRAM = f"cli {VERSION}"
+
+
+def ask(operation: Operation[T], *, settings: Settings | None = None, autostart: bool = True) -> T:
+    """Ask for one operation, as whoever the broker finds this process to be.
+
+    Raises:
+        PalaverError: refused, or no broker can be reached.
+    """
+    _calm_log()
+    options = client_options(settings or load_settings(), program=PROGRAM, autostart=autostart)
+
+    async def work() -> T:
+        client = Client(**options)
+        try:
+            await client.open()
+            return await client.call(operation)
+        finally:
+            await client.close()
+
+    return asyncio.run(work())
+
+
+def ask_as(name: str | None, operation: Operation[T]) -> T:
+    """Ask for one operation, as an agent if one is named."""
+    if name is None:
+        return ask(operation)
+
+    async def work(me: Speaker) -> T:
+        return await me.ask(operation)
+
+    return speak(name, work)
+
+
+def speak(
+    name: str | None, work: Callable[[Speaker], Awaitable[T]], *, capabilities: Sequence[str] | None = None
+) -> T:
+    """Join, do the work, leave. Without a name: as the agent above, or as the person at the terminal.
+
+    Raises:
+        PalaverError: the name has a client of its own, or the work is refused.
+    """
+    _calm_log()
+    options = client_options(load_settings(), program=PROGRAM, autostart=True)
+    words = registration(name or "", secrets.token_hex(16))
+    announced = None if capabilities is None else list(capabilities)
+    profile = RegisterAgent(**words, capabilities=announced)
+
+    async def run() -> T:
+        me = Speaker(options, profile)
+        async with me:
+            return await work(me)
+
+    return asyncio.run(run())
+
+
+class Speaker(Agent):
+    """The agent that one command is."""
+
+    async def ask(self, operation: Operation[T]) -> T:
+        """Ask for one operation as this agent."""
+        return await self._connected.call(operation)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it was known before."""
+        return self._registered is not None and self._registered.resumed
+
+    @property
+    def promised(self) -> bool:
+        """Whether mail waited on joining; it is offered at once."""
+        return self._registered is not None and self._registered.waiting > 0
+
+    async def reply_to(self, message_id: str, wait_s: float) -> Message | None:
+        """Wait for the reply to a message and take over that one only; other mail stays as it is.
+
+        Raises:
+            PalaverError: `limit_exceeded`: so much unread mail waits that a reply cannot be seen behind it.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_s
+        while True:
+            found = next((key for key, record in self._offered.items() if record.re == message_id), None)
+            if found is not None:
+                record = self._offered.pop(found)
+                if (await self._connected.call(ClaimMessages(ids=[found]))).ids:
+                    return record
+                continue
+            if self.waiting:
+                count = len(self._offered) + self.waiting
+                raise PalaverError(
+                    "limit_exceeded",
+                    f"{message_id} was sent, but {count} unread messages wait before any reply.",
+                    "Read them with `palaver inbox`.",
+                )
+            self._raise_failure()
+            self._arrived.clear()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return None
+
+
+def client_to(settings: Settings, **callbacks: Any) -> Client:
+    """A client for a command that stays; made inside a running loop."""
+    _calm_log()
+    return Client(**client_options(settings, program=PROGRAM, autostart=True), **callbacks)
+
+
+def _calm_log() -> None:
+    """What the client notes for programs is told by the commands themselves."""
+    logging.getLogger("palaver").addHandler(logging.NullHandler())

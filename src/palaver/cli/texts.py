@@ -1,0 +1,116 @@
+"""Foreign text on a terminal: harmless, and as wide as it looks. Widths are in columns, not characters.
+
+What could move the cursor, reverse the reading order or hide is shown as an escape such as `\\x1b`. Knows
+nothing of messages or agents. Imports are few: the fast commands pay for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+ELLIPSIS = "…"
+TAB_SPACES = 4
+MARKS_MAX = 4
+"""Marks stacked on one character; more only overflow the lines around it."""
+JOINERS = "\u200c\u200d\ufe0e\ufe0f"
+"""They join or vary the signs beside them; terminals do not agree on the width of the result."""
+
+
+def clean(text: str) -> str:
+    """One line of harmless text: line ends and tabs are spaces."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _escape(" ".join(text.split()), drop=JOINERS)
+
+
+def clean_lines(text: str) -> list[str]:
+    """Harmless text, line by line; tabs are spaces."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return [
+        line if line.isascii() and line.isprintable() else _escape(line.replace("\t", " " * TAB_SPACES))
+        for line in lines
+    ]
+
+
+def width_of(text: str) -> int:
+    """The columns that clean text takes."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width  # noqa: PLC0415 - most text is ASCII and needs none
+
+    width = 0
+    for sign in text:
+        if sign in JOINERS or category(sign) in ("Mn", "Me"):
+            continue
+        width += 2 if east_asian_width(sign) in "WF" else 1
+    return width
+
+
+def cut(text: str, width: int) -> str:
+    """Clean text in at most so many columns; what is left off shows as an ellipsis."""
+    if width_of(text) <= width:
+        return text
+    kept, used = "", 0
+    for sign in text:
+        used += width_of(sign)
+        if used > width - 1:
+            break
+        kept += sign
+    return kept + ELLIPSIS if width > 0 else ""
+
+
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """Clean text filled up with spaces to so many columns."""
+    spaces = " " * (width - width_of(text))
+    return spaces + text if right else text + spaces
+
+
+def wrap(lines: Iterable[str], *, indent: str, width: int | None) -> list[str]:
+    """Clean lines, indented, broken at spaces (a long word anywhere) to fit the width; None for no bound."""
+    room = None if width is None else max(8, width - len(indent))
+    wrapped: list[str] = []
+    for line in lines:
+        pieces = [line] if room is None or width_of(line) <= room else _break(line, room)
+        wrapped += [(indent + piece).rstrip() for piece in pieces]
+    return wrapped
+
+
+def _break(line: str, room: int) -> list[str]:
+    pieces: list[str] = []
+    current = ""
+    for word in line.split(" "):
+        longer = f"{current} {word}" if current else word
+        if width_of(longer) <= room:
+            current = longer
+            continue
+        if current:
+            pieces.append(current)
+        while width_of(word) > room:
+            head = cut(word, room + 1)[:-1]
+            pieces.append(head)
+            word = word[len(head) :]
+        current = word
+    return [*pieces, current]
+
+
+def _escape(text: str, drop: str = "") -> str:
+    from unicodedata import bidirectional, category  # noqa: PLC0415 - most text is ASCII and needs none
+
+    signs: list[str] = []
+    marks = 0
+    for sign in text:
+        kind = category(sign)
+        marks = marks + 1 if kind in ("Mn", "Me") else 0
+        if sign in drop or marks > MARKS_MAX:
+            continue
+        # Joiners belong to emoji and to scripts; the Arabic signs among the format characters are visible.
+        harmless = kind[0] not in "CZ" or sign in " \u200c\u200d" or kind == "Zs"
+        if harmless or (kind == "Cf" and bidirectional(sign) == "AN"):
+            signs.append(" " if kind == "Zs" else sign)
+        elif ord(sign) < 0x100:
+            signs.append(f"\\x{ord(sign):02x}")
+        elif ord(sign) < 0x10000:
+            signs.append(f"\\u{ord(sign):04x}")
+        else:
+            signs.append(f"\\U{ord(sign):08x}")
+    return "".join(signs)

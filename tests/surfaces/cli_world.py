@@ -1,0 +1,97 @@
+"""Running the command line in tests: as a script, at a terminal of its own, fast or through click."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.integration.world import ROOT, WITHIN_S, Home, palaver_command
+
+GOLDEN = Path(__file__).parent / "golden_cli"
+CLICK = "import sys; from palaver.cli.app import cli; sys.exit(cli.run(sys.argv[1:]))"
+
+
+class Done(NamedTuple):
+    """What a command came to."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment(home: Home, **settings: object) -> dict[str, str]:
+    """A home's environment without what the terminal of whoever runs the tests brings along."""
+    env = home.environment(**settings)
+    return {name: value for name, value in env.items() if name not in ("NO_COLOR", "COLUMNS")}
+
+
+def run(home: Home, *words: str, stdin: str | bytes = b"", click: bool = False, **settings: Any) -> Done:
+    """Run a command as a script: no terminal, no agent above. `click` leaves the fast commands out."""
+    command = [sys.executable, "-c", CLICK, *words] if click else palaver_command(*words)
+    done = subprocess.run(
+        command,
+        env=environment(home, **settings),
+        cwd=ROOT,
+        input=stdin if isinstance(stdin, bytes) else stdin.encode(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+        start_new_session=True,  # without the terminal of whoever runs the tests
+    )
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def run_at_terminal(home: Home, *words: str, columns: int = 80, **variables: str) -> Done:
+    """Run a command at a terminal of its own; all it shows is in `out`."""
+    master, slave = pty.openpty()
+    env = {**environment(home), "TERM": "xterm", "COLUMNS": str(columns), **variables}
+
+    def take_terminal() -> None:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    child = subprocess.Popen(
+        palaver_command(*words),
+        env=env,
+        cwd=ROOT,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        preexec_fn=take_terminal,  # noqa: PLW1509 - it makes one system call, and takes no lock
+    )
+    os.close(slave)
+    shown = b""
+    deadline = time.monotonic() + WITHIN_S
+    try:
+        while time.monotonic() < deadline:
+            ready, _, _ = select.select([master], [], [], 0.1)
+            if ready:
+                try:
+                    chunk = os.read(master, 65_536)
+                except OSError:  # the other end is closed
+                    break
+                if not chunk:
+                    break
+                shown += chunk
+        code = child.wait(timeout=WITHIN_S)
+    finally:
+        child.kill()
+        child.wait()
+        os.close(master)
+    return Done(code, shown.decode().replace("\r\n", "\n"), "")
+
+
+def check_golden(name: str, text: str) -> None:
+    """Compare with the stored sample; `PALAVER_WRITE_GOLDEN=1` writes it anew."""
+    path = GOLDEN / name
+    if os.environ.get("PALAVER_WRITE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{name}:\n{text}"

@@ -1,0 +1,114 @@
+"""Completion in the shells themselves: bash by its own machinery, zsh at a terminal, with a real broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.world import WITHIN_S, Home
+from tests.surfaces.cli_world import environment, run
+
+BIN = str(Path(sys.executable).parent)
+
+BASH = r"""
+eval "$(palaver completion bash)"
+complete -p palaver >/dev/null || exit 3
+COMP_WORDS=({words}); COMP_CWORD={last}
+_palaver_completion palaver
+printf '%s\n' "${{COMPREPLY[@]}}"
+"""
+
+# Completion of zsh works at a terminal only: one is made with zpty, a Tab is typed, the answer is read.
+ZSH = r"""
+zmodload zsh/zpty || exit 3
+zpty shell zsh -f -i
+zpty -w shell 'PS1=READY; unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -D'
+zpty -w shell 'LISTMAX=1000; eval "$(palaver completion zsh)"; print PRE""PARED'
+zpty -r -m shell seen '*PREPARED*READY*' || exit 4
+zpty -n -w shell $'{typed}\t'
+zpty -r -m shell seen '*{expected}*' && print found
+zpty -d shell
+"""
+
+
+def shell_environment(home: Home) -> dict[str, str]:
+    env = environment(home)
+    return {**env, "PATH": f"{BIN}:{env['PATH']}", "TERM": "dumb", "ZDOTDIR": str(home.path)}
+
+
+def complete_in_bash(home: Home, *words: str) -> list[str]:
+    quoted = " ".join(f"'{word}'" for word in words)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", BASH.format(words=quoted, last=len(words) - 1)],
+        env=shell_environment(home),
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S * 2,
+        check=False,
+        start_new_session=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_options_values_and_names(home: Home) -> None:
+    home.up()
+    for name in ("anna", "anton", "bob"):
+        assert run(home, "register", name).code == 0
+    assert {"send", "search", "settings", "status", "subscribe"} == set(
+        complete_in_bash(home, "palaver", "s")
+    )
+    assert complete_in_bash(home, "palaver", "send", "--mo") == ["--mode"]
+    assert complete_in_bash(home, "palaver", "send", "--mode", "c") == ["challenge", "collaborate"]
+    assert complete_in_bash(home, "palaver", "send", "an") == ["anna", "anton"]
+    assert complete_in_bash(home, "palaver", "send", "bob,an") == ["bob,anna", "bob,anton"]
+    assert complete_in_bash(home, "palaver", "send", "b") == ["bob", "broadcast"]
+    assert complete_in_bash(home, "palaver", "inbox", "--as", "b") == ["bob"]
+
+
+def test_completion_starts_no_broker_and_complains_of_none(home: Home) -> None:
+    assert complete_in_bash(home, "palaver", "info", "a") == []
+    assert not home.starters()
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("palaver compl", "completion"),
+        ("palaver send ann", "anna"),
+        ("palaver send anna --conf", "--confirm"),
+    ],
+)
+def test_zsh_completes_at_a_terminal(home: Home, typed: str, expected: str) -> None:
+    home.up()
+    assert run(home, "register", "anna").code == 0
+    done = subprocess.run(
+        ["zsh", "-f", "-c", ZSH.format(typed=typed, expected=expected)],
+        env=shell_environment(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S * 2,
+        check=False,
+        start_new_session=True,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "found"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_script_is_printed_and_names_its_command(home: Home, shell: str) -> None:
+    done = run(home, "completion", shell)
+    assert (done.code, done.err) == (0, "")
+    assert f"_PALAVER_COMPLETE={shell}_complete" in done.out
+    assert os.linesep in done.out
+    assert not home.starters()
+
+
+def test_another_shell_is_refused(home: Home) -> None:
+    done = run(home, "completion", "tcsh")
+    assert (done.code, done.out) == (64, "")
+    assert "bash" in done.err

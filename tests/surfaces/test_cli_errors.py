@@ -1,0 +1,204 @@
+"""Every error code: shown with its message and advice, ending with its exit code, and reached for real."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sqlite3
+import threading
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from palaver.cli.refusals import ADVICE, tell_refusal
+from palaver.protocol.errors import ERRORS
+from tests.integration.program import StartProgram
+from tests.integration.world import Home, Join
+from tests.surfaces.cli_world import Done, run
+
+NOT_FROM_HERE = {
+    "frame_too_large": "a body that does not fit a frame is refused as body_too_large before it is sent",
+    "greeting_missing": "every command greets",
+    "unknown_operation": "the commands and the broker have one table; only an older broker could say so",
+    "session_replaced": "a command's session word is random, so nobody can take it over",
+    "stopping": "the client waits for the next broker, or starts it",
+    "timeout": "needs a broker that greets and then is mute for 30 s; an unanswered wait is tested",
+    "internal": "a bug",
+}
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_a_refusal_is_told_with_its_advice_and_exit_code(
+    code: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert tell_refusal(code, "What happened.", ERRORS[code].advice, as_json=False) == ERRORS[code].exit
+    advice = ADVICE.get(code, ERRORS[code].advice)
+    assert capfd.readouterr() == ("", f"palaver: What happened.\n  {advice}\n")
+    tell_refusal(code, "What happened.", "Do this.", as_json=True)
+    told = json.loads(capfd.readouterr().err)
+    assert told == {"error": {"code": code, "message": "What happened.", "advice": "Do this."}}
+
+
+def test_a_code_of_a_newer_broker_is_told_too(capfd: pytest.CaptureFixture[str]) -> None:
+    assert tell_refusal("not_yet_known", "New.", "Upgrade.", as_json=False) == ERRORS["internal"].exit
+    assert capfd.readouterr().err == "palaver: New.\n  Upgrade.\n"
+
+
+# -- reached for real -------------------------------------------------------------------------------------
+
+
+def as_alice(home: Home, *words: str, stdin: str = "") -> Done:
+    return run(home, *words, "--as", "alice", "--json", stdin=stdin)
+
+
+def two_sends(home: Home, *first: str, **settings: object) -> Done:
+    home.up(**settings)
+    run(home, "register", "bob")
+    as_alice(home, "send", "bob", "one", *first)
+    return as_alice(home, "send", "bob", "two", *first)
+
+
+def corrupt(home: Home) -> None:
+    home.settings.database.write_bytes(b"this is no database" * 1_000)
+
+
+def newer(home: Home) -> None:
+    home.up()
+    assert run(home, "down").code == 0
+    with closing(sqlite3.connect(home.settings.database)) as database:
+        database.execute("pragma user_version = 999")
+
+
+@contextmanager
+def impostor(home: Home, *lines: bytes) -> Generator[None]:
+    """Something else that answers on the socket."""
+    home.path.mkdir(exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(home.settings.socket))
+        listener.listen()
+
+        def answer() -> None:
+            while True:
+                try:
+                    peer, _ = listener.accept()
+                except OSError:
+                    return
+                with peer:
+                    peer.recv(65_536)
+                    peer.sendall(b"".join(lines))
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(timeout=5)
+
+
+def before_impostor(home: Home, line: bytes) -> Done:
+    with impostor(home, line):
+        return run(home, "status", "--json")
+
+
+def before_corrupt(home: Home, *words: str) -> Done:
+    corrupt(home)
+    return run(home, *words)
+
+
+def before_newer(home: Home) -> Done:
+    newer(home)
+    return run(home, "up", "--detach")
+
+
+def many_capabilities() -> list[str]:
+    return [word for number in range(65) for word in ("--capability", f"c{number}")]
+
+
+def full_disk(home: Home) -> Done:
+    home.up(store_bytes_max=300_000)
+    run(home, "register", "bob")
+    for _ in range(20):
+        done = as_alice(home, "send", "bob", "-", stdin="x" * 60_000)
+        if done.code:
+            return done
+    raise AssertionError("the store never filled up")
+
+
+def already_up(home: Home) -> Done:
+    home.up()
+    return run(home, "up")
+
+
+SCENES: dict[str, Callable[[Home], Done]] = {
+    "bad_frame": lambda home: before_impostor(home, b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+    "wrong_version": lambda home: before_impostor(
+        home, b'{"palaver":99,"version":"9","awake":1.0,"heartbeat_s":30.0}\n'
+    ),
+    "bad_request": lambda home: two_sends(home, "--ttl", "0"),
+    "name_invalid": lambda home: run(home, "register", "a b", "--json"),
+    "address_invalid": lambda home: as_alice(home, "send", "a b", "hi"),
+    "body_too_large": lambda home: as_alice(home, "send", "bob", "-", stdin="x" * 70_000),
+    "limit_exceeded": lambda home: run(home, "register", "bob", *many_capabilities(), "--json"),
+    "confirmation_needed": lambda home: run(home, "purge", "--older-than", "7d", "--json"),
+    "conflict": lambda home: two_sends(home, "--key", "ffff-word"),
+    "not_registered": lambda home: run(home, "inbox", "--peek", "--json"),
+    "unknown_agent": lambda home: run(home, "info", "nobody", "--json"),
+    "unknown_message": lambda home: as_alice(home, "message-status", "m99"),
+    "mailbox_full": lambda home: two_sends(home, mailbox_messages_max=1),
+    "rate_limited": lambda home: two_sends(home, sends_per_s_max=0.5),
+    "storage_full": full_disk,
+    "unreachable": lambda home: run(home, "status", "--json"),
+    "not_started": lambda home: before_corrupt(home, "list", "--json"),
+}
+
+
+@pytest.mark.parametrize("code", SCENES)
+def test_a_code_is_reached_by_a_command(home: Home, code: str) -> None:
+    done = SCENES[code](home)
+    assert done.code == ERRORS[code].exit, done
+    assert "Traceback" not in done.err
+    error = json.loads(done.err)["error"]
+    assert (error["code"], bool(error["message"]), bool(error["advice"])) == (code, True, True)
+    assert done.out == ""
+
+
+STARTS: dict[str, Callable[[Home], Done]] = {
+    "database_corrupt": lambda home: before_corrupt(home, "up", "--detach"),
+    "database_newer": before_newer,
+    "storage_broken": lambda _home: run(Home(Path("/proc/plv-none")), "up", "--detach"),
+    "already_running": already_up,
+}
+
+
+@pytest.mark.parametrize("code", STARTS)
+def test_why_a_broker_does_not_start_is_told(home: Home, code: str) -> None:
+    done = STARTS[code](home)
+    assert done.code == ERRORS[code].exit, done
+    assert "Traceback" not in done.err
+    assert done.err.strip()
+
+
+async def test_a_broker_with_too_many_connections_says_so(home: Home, join: Join) -> None:
+    home.up(connections_max=1)
+    await join("alice")
+    for words in (("list", "--json"), ("send", "alice", "x", "--as", "bob", "--json")):
+        done = run(home, *words)
+        assert done.code == ERRORS["too_many_connections"].exit, done
+        assert json.loads(done.err)["error"]["code"] == "too_many_connections"
+
+
+@pytest.mark.requirement("SEC-1")
+async def test_a_name_with_a_client_of_its_own_is_refused(home: Home, program: StartProgram) -> None:
+    home.up()
+    await program("claude", kind="agent-cli")
+    for words in (("send", "claude", "x"), ("subscribe", "#t"), ("update", "--name", "other")):
+        done = run(home, *words, "--as", "claude", "--json")
+        assert done.code == ERRORS["forbidden"].exit, done
+        assert json.loads(done.err)["error"]["code"] == "forbidden"
+
+
+def test_every_code_is_reached_or_has_a_reason_why_not() -> None:
+    elsewhere = {"too_many_connections", "forbidden"}
+    assert {*SCENES, *STARTS, *elsewhere, *NOT_FROM_HERE} == set(ERRORS)
+    assert not set(SCENES) & set(NOT_FROM_HERE)

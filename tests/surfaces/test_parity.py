@@ -1,0 +1,84 @@
+"""Every operation that stands on a surface is reachable there."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import palaver
+from palaver.protocol.operations import OPERATIONS
+from palaver.protocol.operations.base import AGENT, CLI, SDK
+from palaver.protocol.operations.messages import MessageRecord
+from tests.integration.world import Home, Join
+
+Call = Callable[[palaver.Agent, palaver.Agent, MessageRecord], Awaitable[Any]]
+
+
+async def nothing_more(*_: object) -> None:
+    """Joining, leaving and beating happen by connecting itself; see the test."""
+
+
+SDK_CALLS: dict[str, Call] = {
+    "register_agent": nothing_more,
+    "unregister_agent": nothing_more,
+    "heartbeat": nothing_more,
+    "claim_messages": nothing_more,
+    "update_agent": lambda me, _other, _message: me.update(capabilities=["c"]),
+    "list_agents": lambda me, _other, _message: me.peers(all=True),
+    "get_agent": lambda me, other, _message: me.peer(other.name),
+    "send_message": lambda me, other, message: me.send(other.name, "y", re=message.id),
+    "confirm_messages": lambda me, _other, message: me.confirm([message]),
+    "peek_messages": lambda me, _other, _message: me.peek(),
+    "message_status": lambda me, _other, message: me.status(message.id),
+    "subscribe": lambda me, _other, _message: me.subscribe("#t"),
+    "unsubscribe": lambda me, _other, _message: me.unsubscribe("#t"),
+    "read_history": lambda me, _other, _message: me.history(),
+    "search_messages": lambda me, _other, _message: me.search("x"),
+}
+HANDLING = {"broker_status"}
+"""Handling the broker is not an agent's business; the command line does it through the same client."""
+
+CLI_COMMANDS = {"broker_status": ("status", "--json"), "stop_broker": ("down",)}
+
+
+def test_every_operation_that_an_agent_may_call_has_its_row() -> None:
+    callable_by_agents = {
+        word for word, kind in OPERATIONS.items() if SDK in kind.surfaces and AGENT in kind.callers
+    }
+    assert callable_by_agents - HANDLING == set(SDK_CALLS)
+    assert set(CLI_COMMANDS) <= {word for word, kind in OPERATIONS.items() if CLI in kind.surfaces}
+
+
+@pytest.mark.parametrize("word", sorted(SDK_CALLS))
+async def test_an_operation_is_reachable_by_a_method_of_the_sdk(home: Home, join: Join, word: str) -> None:
+    other = await join("other")
+    async with palaver.connect("mine", home=home.path) as me:
+        await other.send("mine", "x")
+        (message,) = await me.messages(wait_s=5)
+        await SDK_CALLS[word](me, other, message)
+        assert (await other.peer("mine")).status == "online"
+        assert (await other.peer("mine")).last_heartbeat > 0
+    assert (await other.peer("mine")).offline_reason == "left"
+
+
+@pytest.mark.parametrize("word", sorted(CLI_COMMANDS))
+def test_an_operation_is_reachable_by_a_command(home: Home, word: str) -> None:
+    home.up()
+    done = home.palaver(*CLI_COMMANDS[word])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("word", sorted(OPERATIONS))
+def test_an_operation_says_what_it_is_for(word: str) -> None:
+    kind = OPERATIONS[word]
+    assert (kind.__doc__ or "").strip().endswith(".")
+    assert (kind.reply.__doc__ or "").strip()
+    assert kind.callers
+    assert kind.surfaces
+
+
+def test_the_status_command_tells_the_fields_of_its_operation(home: Home) -> None:
+    home.up()
+    told = json.loads(home.palaver("status", "--json").stdout)
+    assert set(told) == set(OPERATIONS["broker_status"].reply.__struct_fields__)
