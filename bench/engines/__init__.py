@@ -1,0 +1,1 @@
+"""The engines: one file for each, all behind `bench.engine`."""
