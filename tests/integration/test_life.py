@@ -283,7 +283,7 @@ async def test_a_foreground_broker_tells_how_to_join_and_ends_at_a_signal(home: 
     try:
         assert broker.stdout is not None
         async with asyncio.timeout(15):
-            said = b"".join([await broker.stdout.readline() for _ in range(5)]).decode()
+            said = b"".join([await broker.stdout.readline() for _ in range(6)]).decode()
         assert str(home.settings.socket) in said
         assert "palaver.connect(" in said
         assert "ok" in await (await raw("alice")).call("list_agents")

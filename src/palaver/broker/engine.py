@@ -68,7 +68,6 @@ class Engine:
         self._queue: list[Job] = []
         self._parked: list[Job] = []
         self.scheduled = False
-        """Whether a tick is about to run."""
         self._gathering = Gathering(clock.monotonic)
         self._tick = Tick()
         self._alone_waits = False
@@ -117,6 +116,11 @@ class Engine:
         if not self.scheduled:
             self.scheduled = True
             self._call_soon(self.tick)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether several calls wait for the next tick."""
+        return len(self._queue) > 1
 
     def answer_now(self, source: Source, n: int, operation: AnyOperation) -> None:
         """Answer an operation that only reads; between two ticks the state is what is on disk."""

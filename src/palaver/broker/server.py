@@ -223,8 +223,8 @@ class Connection(asyncio.Protocol):
             self.group = group_of(operation.cwd)
             if not self.caller.holds:
                 self.caller = self._identify()
-        # While a tick is coming, an answer joins its one write per connection.
-        if operation.reads and not self._queued and not self._engine.scheduled:
+        # Before a crowded tick an answer waits, to join its one write per connection.
+        if operation.reads and not self._queued and not self._engine.crowded:
             self._engine.answer_now(self, call.n, operation)
         else:
             self._queued += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
+import sys
 import time
 from typing import Any
 
@@ -190,14 +192,16 @@ def completion(shell: str) -> int:
 
 def _tell_how_to_join(settings: Settings) -> None:
     home = "" if not settings.home_named else f", home={str(settings.home)!r}"
+    palaver = "palaver" if shutil.which("palaver") else os.path.relpath(sys.argv[0])
     write(
         f"palaver {VERSION} runs (pid {os.getpid()}). Socket: {settings.socket}\n"
-        "Join from another terminal:\n"
-        '  palaver send bob "Hello!" --as alice\n'
+        "In a second terminal wait for mail, in a third send some:\n"
+        f"  {palaver} inbox --as bob --wait 10min\n"
+        f'  {palaver} send bob "Hello!"\n'
         "or from Python:\n"
         f'  async with palaver.connect("alice"{home}) as me:\n'
         '      await me.send("bob", "Hello!")\n'
-        "Look at it: `palaver status`. Stop it: Ctrl-C or `palaver down`; nothing is lost.\n"
+        f"Look at it: `{palaver} status`. Stop it: Ctrl-C or `{palaver} down`; nothing is lost.\n"
     )
 
 
