@@ -28,7 +28,7 @@ from palaver.broker.ports import Journal, Source
 from palaver.broker.refusals import Refusals
 from palaver.broker.tick import Tick
 from palaver.core.context import Caller, Decision, EndSession, HandOver, NoteRefusals, StartBroker
-from palaver.core.kernel import CALLERS, DECIDERS, Command, OwnCommand, apply, check_caller, decide
+from palaver.core.kernel import DECIDERS, Command, OwnCommand, apply, check_caller, decide
 from palaver.core.limits import Limits
 from palaver.core.receipts import decide_hand_over
 from palaver.core.records import Commit, StoredMessage
@@ -237,14 +237,11 @@ class Engine:
         kind = type(command)
         context = self._context
         try:
-            callers = CALLERS.get(kind)
-            if callers is not None and context.caller.kind not in callers:
-                check_caller(command, context)  # pyright: ignore[reportArgumentType]  # in the table: an operation
-            decider = DECIDERS.get(kind)
-            if decider is not None:
-                return decider(self.state, command, context)
+            if kind in DECIDERS:
+                return decide(self.state, command, context)  # pyright: ignore[reportArgumentType]  # by the table
             if isinstance(command, PalaverError):
                 return command
+            check_caller(command, context)  # pyright: ignore[reportArgumentType]  # the rest are operations
             return Decision(self.answerers[kind](command))
         except PalaverError as error:
             return error
