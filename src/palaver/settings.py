@@ -15,12 +15,8 @@ from typing import Any
 import msgspec
 
 from palaver.core.limits import Limits
-from palaver.paths import home_path, is_named, socket_path
+from palaver.paths import home_path, is_named, kept_environment, socket_path, start_lock_path
 from palaver.protocol.errors import PalaverError
-
-KEPT_VARIABLES = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
-"""What a broker that a client starts inherits besides PALAVER_* and XDG_*: no keys, no tokens."""
-
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 ZERO_ALLOWED = frozenset({"store_bytes_max"})
@@ -70,7 +66,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def start_lock(self) -> Path:
         """Held by whoever is starting one."""
-        return self.home / "start.lock"
+        return Path(start_lock_path(str(self.home)))
 
 
 _OWN = {"home", "home_named", "socket", "limits", "origins"}
@@ -116,11 +112,7 @@ def load_settings(
 def broker_environment(settings: Settings, environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for a broker started on behalf of a client: scrubbed, with the same settings."""
     env = os.environ if environment is None else environment
-    kept = {
-        name: value
-        for name, value in env.items()
-        if name in KEPT_VARIABLES or name.startswith(("PALAVER_", "XDG_"))
-    }
+    kept = kept_environment(env)
     return {**kept, "PALAVER_HOME": str(settings.home)} if settings.home_named else kept
 
 

@@ -28,11 +28,13 @@ from palaver.protocol.events import (
     MessagesDelivered,
     MessagesExpired,
     MessagesRead,
+    MessagesReturned,
     SessionStarted,
     TopicJoined,
     TopicLeft,
     format_batch,
 )
+from palaver.protocol.operations.agents import UpdateAgent
 from palaver.protocol.operations.topics import Subscribe
 from palaver.store.sqlite_journal import APPLICATION_ID, SCHEMA_VERSION, SqliteJournal
 from tests.unit.mesh import Mesh
@@ -52,7 +54,7 @@ SAMPLES: tuple[AnyEvent, ...] = (
         capabilities=["rust", "review"],
         metadata={"model": "m", "cwd": "/project", "n": [1, None, 2.5, {"a": True}]},
         process="7.123",
-        owns=True,
+        owner="6.122",
     ),
     SessionStarted(
         agent="a1",
@@ -61,10 +63,12 @@ SAMPLES: tuple[AnyEvent, ...] = (
         capabilities=["rust"],
         metadata={"model": "m"},
         process="7.123",
-        owns=True,
+        owner="6.122",
         seen=[4, 1025],
+        keeps=True,
+        was="a2",
     ),
-    AgentUpdated("a1", "bob", [], {"x": 1}),
+    AgentUpdated("a1", "bob", [], {"x": 1}, "codex"),
     AgentOnline("a1"),
     AgentOffline("a1", "disconnected", [3]),
     AgentForgotten("a1"),
@@ -84,7 +88,8 @@ SAMPLES: tuple[AnyEvent, ...] = (
         key="f4240-word1",
         several=True,
     ),
-    MessagesDelivered("a2", [5, 6]),
+    MessagesDelivered("a2", [5, 6], "17"),
+    MessagesReturned("a2", [5, 6]),
     MessagesRead("a2", [5, 6], "confirm"),
     MessageAnswered("a2", 5),
     MessagesExpired("a2", [7]),
@@ -112,6 +117,10 @@ def begun() -> Mesh:
     mesh.run(HandOver(mesh.agent("bob").id))
     mesh.claim("bob", read)
     mesh.confirm("bob", read)
+    mesh.register("caro", pulls=True, owns_process=True)
+    mesh.run(UpdateAgent(name="carol"), mesh.caller("caro"))
+    mesh.send("alice", "carol", "fetched")
+    mesh.take("carol", "4")
     return mesh
 
 

@@ -77,7 +77,11 @@ def test_the_samples_are_read_as_one_commit_too() -> None:
 def test_a_snapshot_is_written_and_read_as_it_stands_here() -> None:
     stored = SNAPSHOT.read_bytes()
     state = parse_snapshot(stored)
-    assert sorted(state.names) == ["alice", "bob"]
+    assert sorted(state.names) == ["alice", "bob", "carol"]
+    carol = state.agents[state.names["carol"]]
+    assert state.former == {"caro": carol.id}
+    assert list(carol.calls) == ["4"]
+    assert {receipt.lease for receipt in carol.leased.values()} == set(carol.calls.values())
     assert format_snapshot(state) == stored, AGAIN
 
 
@@ -110,7 +114,7 @@ def test_every_database_ever_released_opens_with_all_that_is_in_it(sql: Path, tm
     journal.close()
     expected.now, expected.awake = state.now, state.awake
     assert state == expected, "the same history came to another state"
-    assert bodies == ["read", '{"n":[1,"ä"]}', "waits", "for later"]
+    assert bodies == ["read", '{"n":[1,"ä"]}', "fetched", "waits", "for later"]
     assert list(receipts.values()) == [Settled("answered", "confirm", 1_000_010.0)]
 
 

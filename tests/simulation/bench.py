@@ -45,9 +45,9 @@ class Bench:
         self.life.run()
         return dict(port.heard)[n]
 
-    def join(self, name: str, session: str = "", *, process: str = "") -> Port:
+    def join(self, name: str, session: str = "", *, process: str = "", pulls: bool = False) -> Port:
         port = Port(self.life, process=process)
-        reply = self.call(port, RegisterAgent(name=name, session=session or f"s-{name}"))
+        reply = self.call(port, RegisterAgent(name=name, session=session or f"s-{name}", pulls=pulls))
         assert isinstance(reply, Registered)
         return port
 
@@ -60,6 +60,11 @@ class Bench:
         found = self.life.state.find(name)
         assert found is not None
         return found
+
+
+def told(port: Port) -> list[int]:
+    """How much mail was announced on a connection, each time."""
+    return [said.waiting for _, said in port.heard if isinstance(said, Offer) and not said.messages]
 
 
 def offers(port: Port) -> list[str]:

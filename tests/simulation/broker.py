@@ -78,7 +78,10 @@ class Time:
 class Life:
     """A broker from its start to its crash."""
 
-    def __init__(self, tap: Tap, time: Time, limits: Limits | None = None) -> None:
+    def __init__(
+        self, tap: Tap, time: Time, limits: Limits | None = None, *, dead: set[str] | None = None
+    ) -> None:
+        gone = set[str]() if dead is None else dead
         self.tap = tap
         self.time = time
         self.queue: deque[Callable[[], None]] = deque()
@@ -89,7 +92,7 @@ class Life:
             limits or Limits(),
             call_soon=self.queue.append,
             fatal=self._die,
-            alive=lambda _process: True,
+            alive=lambda process: process not in gone,
         )
         self.engine.start("simulated")
 
@@ -153,6 +156,12 @@ class Port:
             receipt = self._life.state.agents[self.caller.agent].leased[stored.seq]
             assert receipt.lease <= self._life.tap.last, "offered on a lease that is not stored"
         self._out.append((0, offer))
+
+    def mail(self, waiting: int) -> None:
+        self._check_durable()
+        agent = self._life.state.agents[self.caller.agent]
+        assert 0 < waiting == len(agent.pending), "told of mail that does not wait"
+        self._out.append((0, Offer(messages=[], waiting=waiting)))
 
     def flush(self) -> None:
         self.heard += self._out

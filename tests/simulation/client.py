@@ -29,7 +29,7 @@ class Client:
         self.port: Port | None = None
         self.life: Life | None = None
         self.ready = False
-        self.number = 0
+        self.number: int = 0
         self.open: dict[int, AnyOperation] = {}
         self.taken: dict[int, dict[str, MessageRecord]] = {}
         self.offered: dict[str, MessageRecord] = {}

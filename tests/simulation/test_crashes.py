@@ -17,14 +17,15 @@ from palaver.store.memory_journal import MemoryJournal
 from palaver.store.sqlite_journal import SqliteJournal
 from tests.simulation.broker import Crash, Life, Tap, Time
 from tests.simulation.client import Client
+from tests.simulation.puller import Puller
 
-NAMES: tuple[str, ...] = ("ann", "bob", "cat")
+NAMES: tuple[str, ...] = ("ann", "bob", "cat", "dan")
 LIMITS = Limits(window_messages_max=4)
 ROUNDS_MAX = 300
 
 
 class World:
-    """Three clients, and one broker life after another on the same journal."""
+    """Two clients that are pushed to, two that fetch, and one broker life after another on one journal."""
 
     def __init__(self, seed: int, journal: Callable[[], Journal]) -> None:
         self.chance = random.Random(seed)
@@ -34,8 +35,10 @@ class World:
         self.troubled = False
         self.full = False
         self.tap.fate = self.fate
-        self.clients = [Client(name) for name in NAMES]
-        self.life = Life(self.tap, self.time, LIMITS)
+        self.dead: set[str] = set()
+        self.pullers = [Puller(name, self.dead) for name in NAMES[2:]]
+        self.clients = [*(Client(name) for name in NAMES[:2]), *self.pullers]
+        self.life = Life(self.tap, self.time, LIMITS, dead=self.dead)
         self.happened: Counter[str] = Counter()
         for client in self.clients:
             client.connect(self.life)
@@ -65,7 +68,7 @@ class World:
             client.drop()
         self.tap.close()
         self.tap = Tap(self.journal())
-        self.life = Life(self.tap, self.time, LIMITS)
+        self.life = Life(self.tap, self.time, LIMITS, dead=self.dead)
         self.tap.fate = self.fate
         assert not any(agent.online for agent in self.life.state.agents.values())
 
@@ -74,7 +77,7 @@ class World:
         chance = self.chance
         client = chance.choice(self.clients)
         self.full = self.full and chance.random() < 0.7
-        match chance.choices(range(7), [8, 3, 4, 1, 1, 1, 1])[0]:
+        match chance.choices(range(9), [8, 5, 4, 1, 1, 1, 1, 2, 0.5])[0]:
             case 0:
                 for _ in range(chance.randrange(1, 4)):
                     to = chance.choice([*(set(NAMES) - {client.name}), "broadcast", list(NAMES)])
@@ -90,9 +93,20 @@ class World:
                 self.happened["full"] += 1
             case 5:
                 self.snapshot()
-            case _:
+            case 6:
                 self.life.engine.probe()
+            case 7:
+                self.fetch_in_vain(chance.choice(self.pullers))
+            case _:
+                chance.choice(self.pullers).die()
         self.go_on()
+
+    def fetch_in_vain(self, client: Puller) -> None:
+        """A fetch is cancelled before its answer is there, or before it is looked at."""
+        client.claim()
+        if self.chance.random() < 0.5:
+            self.turn()
+        client.cancel()
 
     def snapshot(self) -> None:
         if self.life.engine.storage_error is None and not self.life.queue:
@@ -136,6 +150,11 @@ def messages_of(tap: Tap) -> list[tuple[int, MessageQueued]]:
     return found
 
 
+def contexts_of(client: Client) -> list[list[str]]:
+    """What the client's application saw, in each of its lives."""
+    return [*client.past, client.context] if isinstance(client, Puller) else [client.context]
+
+
 def check(world: World) -> None:
     """What was promised, of everything that happened."""
     committed = messages_of(world.tap)
@@ -151,16 +170,19 @@ def check(world: World) -> None:
     direct = {world.tap.messages([seq])[0].body for seq, event in committed if event.to != "broadcast"}
     stored = {body for bodies in due.values() for body in bodies}
     for client in world.clients:
-        seen = client.context
-        assert len(seen) == len(set(seen)), "a message entered a context twice"
-        assert sorted(seen) == sorted(due[client.name]), "what was stored and what was seen differ"
-        for sender in NAMES:
-            numbers = [
-                int(body.partition(":")[2])
-                for body in seen
-                if body in direct and body.startswith(f"{sender}:")
-            ]
-            assert numbers == sorted(numbers), "a pair's messages came out of order"
+        for seen in contexts_of(client):
+            assert len(seen) == len(set(seen)), "a message entered a context twice"
+            for sender in NAMES:
+                numbers = [
+                    int(body.partition(":")[2])
+                    for body in seen
+                    if body in direct and body.startswith(f"{sender}:")
+                ]
+                assert numbers == sorted(numbers), "a pair's messages came out of order"
+        all_seen = [body for seen in contexts_of(client) for body in seen]
+        assert sorted(set(all_seen)) == sorted(due[client.name]), "what was stored and what was seen differ"
+        doubled = {body for body, count in Counter(all_seen).items() if count > 1}
+        assert doubled <= (client.again if isinstance(client, Puller) else set()), "a repeat is not marked"
         for body, sent in client.acked.items():
             assert body in stored or not sent.id, "a message that was acknowledged is lost"
         assert not stored & set(client.refused), "a send was refused and carried out"
@@ -176,20 +198,25 @@ def simulate(seed: int, journal: Callable[[], Journal], steps: int) -> World:
     return world
 
 
+@pytest.mark.requirement("REC-2", "REC-3", stage="mcp")
 @pytest.mark.requirement("AUD-6", "NET-6", "REC-3", "NET-3")
 @pytest.mark.parametrize("first", range(0, 200, 25))
 def test_no_crash_at_a_commit_loses_doubles_or_reorders_in_memory(first: int) -> None:
     happened: Counter[str] = Counter()
-    acked = 0
+    acked = seen = 0
     for seed in range(first, first + 25):
         memory = MemoryJournal()
         world = simulate(seed, lambda memory=memory: memory, 60)
         happened += world.happened
+        happened["died"] += len(world.dead)
+        happened["in vain"] += sum(len(client.in_vain) for client in world.pullers)
         acked += sum(len(client.acked) for client in world.clients)
-    assert min(happened["before"], happened["after"], happened["full"]) > 5, happened
-    assert acked > 500
+        seen += sum(len(client.context) for client in world.pullers)
+    assert min(happened[word] for word in ("before", "after", "full", "died", "in vain")) > 5, happened
+    assert min(acked, seen) > 500
 
 
+@pytest.mark.requirement("REC-2", "REC-3", stage="mcp")
 @pytest.mark.requirement("AUD-6", "NET-6", "REC-3", "NET-3")
 @pytest.mark.parametrize("seed", range(1000, 1025))
 def test_no_crash_at_a_commit_loses_doubles_or_reorders_on_disk(seed: int, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from palaver.core.context import Caller, Context, EndSession, Header, Settled
+from palaver.core.context import Caller, Context, EndSession, Header, NoteEvidence, ReturnLease, Settled
 from palaver.core.kernel import Command, apply, apply_batch, decide
 from palaver.core.limits import Limits
 from palaver.core.records import StoredMessage
@@ -20,7 +20,7 @@ from palaver.core.state import Agent, State, format_snapshot
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import AnyEvent, Event, MessageQueued, format_batch, parse_batch
 from palaver.protocol.ids import format_id, parse_message_id
-from palaver.protocol.operations.agents import RegisterAgent, Registered, UnregisterAgent
+from palaver.protocol.operations.agents import Done, RegisterAgent, Registered, UnregisterAgent
 from palaver.protocol.operations.messages import (
     Claimed,
     ClaimMessages,
@@ -29,6 +29,8 @@ from palaver.protocol.operations.messages import (
     MessageStatus,
     SendMessage,
     Sent,
+    TakeMessages,
+    Taken,
 )
 
 OPERATOR = Caller(kind="operator")
@@ -172,6 +174,22 @@ class Mesh:
         reply = self.run(ConfirmMessages(ids=list(ids)), self.caller(name))
         self.claims.get(self.agent(name).id, set()).difference_update(map(parse_message_id, ids))
         return reply.count
+
+    def take(self, name: str, call: str = "", **fields: Any) -> Taken:
+        """Fetch as the agent's own client."""
+        return self.run(TakeMessages(call=call, **fields), self.caller(name))
+
+    def note(self, name: str, *calls: str, session: str | None = None, evidence: str = "next_call") -> None:
+        """There is evidence for what these calls of a session fetched; left out, of the current one."""
+        agent = self.agent(name)
+        word = agent.session if session is None else session
+        self.run(NoteEvidence(agent.id, word, list(calls), evidence))
+
+    def give_back(self, name: str, call: str, session: str | None = None) -> None:
+        """A call of a session was cancelled; left out, of the current one."""
+        agent = self.agent(name)
+        reply = self.run(ReturnLease(agent.id, agent.session if session is None else session, call))
+        assert reply == Done(), "a cancellation is never refused"
 
     def states(self, message: str, caller: Caller = OPERATOR) -> dict[str, str]:
         """The state of each receipt, by name."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from palaver.core.context import Caller
@@ -170,7 +172,7 @@ def test_an_agents_own_process_may_come_back_although_it_is_its_own_ancestor() -
     reply = mesh.run(RegisterAgent(name="alice", session="word", owns_process=True), caller)
     assert (reply.id, reply.attached, reply.resumed) == (first.id, False, True)
     assert mesh.of_type(SessionStarted)[-1].process == "7.1"
-    assert mesh.agent("alice").owns
+    assert mesh.agent("alice").owner == "7.1"
 
 
 def test_only_a_process_that_is_the_agent_is_remembered_as_its_owner() -> None:
@@ -178,9 +180,18 @@ def test_only_a_process_that_is_the_agent_is_remembered_as_its_owner() -> None:
     caller = Caller(kind="script", process="7.1")
     mesh.run(RegisterAgent(name="alice", session="1", owns_process=True), caller)
     mesh.run(RegisterAgent(name="bob", session="2"), caller)
-    assert (mesh.agent("alice").owns, mesh.agent("bob").owns) == (True, False)
+    assert (mesh.agent("alice").owner, mesh.agent("bob").owner) == ("7.1", "")
     mesh.lose("alice")
-    assert not mesh.agent("alice").owns
+    assert mesh.agent("alice").owner == ""
+
+
+def test_a_client_that_is_not_the_agent_itself_names_the_process_that_is() -> None:
+    mesh = Mesh()
+    caller = Caller(kind="script", process="7.1", owner="6.1")
+    mesh.run(RegisterAgent(name="alice", session="1", owns_process=True), caller)
+    mesh.run(RegisterAgent(name="bob", session="2"), caller)
+    assert (mesh.agent("alice").process, mesh.agent("alice").owner) == ("7.1", "6.1")
+    assert mesh.agent("bob").owner == ""
 
 
 # -- bounds -------------------------------------------------------------------------------------------
@@ -207,6 +218,14 @@ def test_a_profile_beyond_its_bounds_is_refused(fields: dict[str, object], code:
         mesh.run(RegisterAgent(**whole))  # pyright: ignore[reportArgumentType]  # wrong values are the point
     assert caught.value.code == code
     assert not mesh.state.agents
+
+
+@pytest.mark.requirement("SEC-3")
+def test_a_profile_at_its_very_bounds_is_none_too_much() -> None:
+    mesh = Mesh(Limits(capabilities_max=2, text_length_max=8, metadata_bytes_max=9))
+    fields: dict[str, Any] = {"capabilities": ["c" * 8] * 2, "metadata": {"m": "x"}, "cwd": "/" * 4096}
+    mesh.register("alice", session="s" * 8, kind="k" * 8, **fields)
+    assert mesh.agent("alice").metadata == {"m": "x"}
 
 
 @pytest.mark.requirement("SEC-3")
@@ -241,15 +260,20 @@ def test_an_update_changes_what_is_named_and_keeps_the_rest() -> None:
     assert mesh.replayed() == mesh.state
 
 
-def test_a_renamed_agent_keeps_its_mail_and_its_old_name_is_free() -> None:
+def test_a_renamed_agent_keeps_its_mail_and_is_reached_by_its_old_name_until_another_bears_it() -> None:
     mesh = Mesh()
     first = mesh.register("alice")
     mesh.register("bob")
-    mesh.send("bob", "alice")
+    mesh.send("bob", "alice", "before")
     mesh.run(UpdateAgent(name="Carol"), mesh.caller("alice"))
-    assert (mesh.agent("carol").id, len(mesh.agent("carol").pending)) == (first.id, 1)
-    assert mesh.send("bob", "alice").status == "denied"
+    assert mesh.send("bob", "ALICE", "after").status == "received"
+    assert (mesh.agent("carol").id, mesh.bodies("carol")) == (first.id, ["before", "after"])
+    assert mesh.run(GetAgent(name="alice"), mesh.caller("bob")).name == "Carol"
+    mesh.lose("carol")
     assert mesh.register("alice", session="new").name == "alice"
+    mesh.send("bob", "alice", "to the new one")
+    assert (mesh.bodies("alice"), len(mesh.bodies("carol"))) == (["to the new one"], 2)
+    assert mesh.replayed() == mesh.state
 
 
 def test_a_rename_may_change_the_case_of_ones_own_name_only() -> None:

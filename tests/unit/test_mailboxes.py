@@ -109,6 +109,25 @@ def test_a_send_beyond_its_bounds_is_refused_and_nothing_is_stored(fields: dict[
 
 
 @pytest.mark.requirement("SEC-3")
+@pytest.mark.parametrize(
+    ("mode", "kib"), [(None, 16), ("challenge", 16), ("collaborate", 16), ("deduce", 4), ("agree", 1)]
+)
+def test_a_mode_bounds_how_much_context_comes_along(mode: str | None, kib: int) -> None:
+    mesh = pair()
+    mesh.send("alice", "bob", mode=mode, context="c" * (kib * 1024 - 2))
+    with refused("body_too_large"):
+        mesh.send("alice", "bob", mode=mode, context="c" * (kib * 1024 - 1))
+    assert len(mesh.bodies("bob")) == 1
+
+
+@pytest.mark.requirement("SEC-3")
+def test_the_limits_may_be_narrower_than_a_mode() -> None:
+    mesh = pair(Limits(context_bytes_max=100))
+    with refused("body_too_large"):
+        mesh.send("alice", "bob", mode="agree", context="c" * 99)
+
+
+@pytest.mark.requirement("SEC-3")
 def test_a_full_mailbox_refuses_the_sender_and_opens_again_when_some_is_read() -> None:
     mesh = pair(Limits(mailbox_messages_max=2))
     first = mesh.send("alice", "bob").id
@@ -234,6 +253,60 @@ def test_a_key_from_the_future_does_not_shut_its_sender_out() -> None:
     fill(mesh, 2 * REQUESTS_KEPT)
     mesh.pass_time(0.001)
     assert mesh.send("alice", "bob", key=mesh.key("now")).status == "received"
+
+
+def test_keys_that_are_all_from_the_future_do_no_harm() -> None:
+    mesh = pair(Limits(mailbox_messages_max=10_000))
+    for number in range(2 * REQUESTS_KEPT + 1):
+        mesh.send("alice", "bob", key=mesh.key(str(number), age_s=-1_000.0))
+    assert len(mesh.agent("alice").requests) <= REQUESTS_KEPT + 1
+    assert mesh.replayed() == mesh.state
+
+
+@pytest.mark.parametrize("to", ["bob", ["bob", "alice"]])
+def test_a_message_that_shall_go_once_goes_once_within_its_time(to: str | list[str]) -> None:
+    mesh = pair()
+    first = mesh.send("alice", to, "look", key=mesh.key("1"), once_s=60.0)
+    mesh.pass_time(59.0)
+    count = len(mesh.events)
+    again = mesh.send("alice", to, "look", key=mesh.key("2"), once_s=60.0)
+    assert (again.id, again.status, len(mesh.events)) == (first.id, first.status, count)
+    mesh.pass_time(2.0)
+    assert mesh.send("alice", to, "look", key=mesh.key("3"), once_s=60.0).id != first.id
+
+
+def test_who_does_not_ask_for_it_sends_the_same_again() -> None:
+    mesh = pair()
+    ids = {mesh.send("alice", "bob", "look", key=mesh.key(str(number))).id for number in range(3)}
+    assert len(ids) == 3
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"to": "carol"},
+        {"body": "see"},
+        {"mode": "agree"},
+        {"context": [1]},
+        {"re": "m1"},
+        {"sender": "bob"},
+    ],
+)
+def test_only_the_very_same_message_of_the_same_sender_is_a_repeat(fields: dict[str, Any]) -> None:
+    mesh = pair()
+    mesh.register("carol")
+    first = {"sender": "alice", "to": "carol" if "sender" in fields else "bob", "body": "look"}
+    sent = mesh.send(**first, key=mesh.key("1"), once_s=60.0)
+    assert mesh.send(**{**first, **fields}, key=mesh.key("2"), once_s=60.0).id != sent.id
+
+
+def test_the_same_words_in_answer_to_another_message_are_no_repeat() -> None:
+    mesh = pair()
+    asked = [mesh.send("bob", "alice", text).id for text in ("this?", "that?")]
+    for number, message in enumerate([*asked, *asked]):
+        mesh.send("alice", "bob", "yes", re=message, key=mesh.key(str(number)), once_s=60.0)
+    assert [mesh.states(message) for message in asked] == [{"alice": "answered"}] * 2
+    assert mesh.bodies("bob") == ["yes", "yes"]
 
 
 # -- correlation --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.core.kernel import APPLIERS, CALLERS, DECIDERS
+from palaver.core.kernel import APPLIERS, CALLERS, DECIDERS, OwnCommand
 from palaver.protocol.errors import ERRORS, ErrorRow, PalaverError
 from palaver.protocol.events import EVENTS
 from palaver.protocol.operations import OPERATIONS
@@ -53,6 +53,13 @@ def test_every_operation_is_whole(word: str, kind: type[Operation[Any]]) -> None
     assert (kind in DECIDERS) is (kind not in ANSWERED_BY_THE_BROKER)
     assert CALLERS[kind] == kind.callers
     assert msgspec.json.schema(kind)
+
+
+def test_every_command_of_the_brokers_own_is_decided_and_nobody_can_ask_for_it() -> None:
+    own = set(OwnCommand.__args__)
+    assert own <= set(DECIDERS)
+    assert not own & set(CALLERS)
+    assert set(DECIDERS) - own == set(OPERATIONS.values()) - ANSWERED_BY_THE_BROKER
 
 
 def test_every_event_is_applied() -> None:

@@ -22,6 +22,7 @@ from palaver.protocol.events import (
     MessageQueued,
     MessagesDelivered,
     MessagesRead,
+    MessagesReturned,
     SessionStarted,
 )
 from palaver.protocol.frames import format_offer
@@ -35,11 +36,13 @@ _encode = msgspec.json.Encoder().encode
 class Session:
     """One connected client of one agent."""
 
-    __slots__ = ("claimed", "source", "word")
+    __slots__ = ("claimed", "pulls", "source", "word")
 
-    def __init__(self, source: Source, word: str) -> None:
+    def __init__(self, source: Source, word: str, *, pulls: bool) -> None:
         self.source = source
         self.word = word
+        self.pulls = pulls
+        """It fetches its mail; it is only told that some waits."""
         self.claimed: set[str] = set()
         """Ids granted to it; those confirmed since are left in until there are too many."""
 
@@ -50,15 +53,16 @@ class Delivery:
     def __init__(self, load: Callable[[Sequence[int]], list[StoredMessage]]) -> None:
         self._load = load
         self._endings: list[str] = []
+        self._callable: list[str] = []
         self.sessions: dict[str, Session] = {}
         self.dirty: set[str] = set()
 
     # -- sessions -------------------------------------------------------------------------------------
 
-    def attach(self, agent: str, source: Source, word: str) -> Session | None:
+    def attach(self, agent: str, source: Source, word: str, *, pulls: bool = False) -> Session | None:
         """`source` is now the client of `agent`; returns the session before it."""
         earlier = self.sessions.get(agent)
-        self.sessions[agent] = Session(source, word)
+        self.sessions[agent] = Session(source, word, pulls=pulls)
         self.dirty.add(agent)
         return earlier
 
@@ -89,7 +93,7 @@ class Delivery:
         elif isinstance(event, MessagesRead):
             if state.agents[event.agent].pending:  # the window has room again
                 self.dirty.add(event.agent)
-        elif isinstance(event, SessionStarted | AgentOnline):
+        elif isinstance(event, SessionStarted | AgentOnline | MessagesReturned):
             self.dirty.add(event.agent)
         elif isinstance(event, AgentForgotten | AgentOffline):
             self._endings.append(event.agent)
@@ -97,6 +101,7 @@ class Delivery:
     def forget_tick(self) -> None:
         """The tick never was: its sessions did not end, and everybody may have something waiting."""
         self._endings.clear()
+        self._callable.clear()
         self.dirty.update(self.sessions)
 
     def settle(self, state: State) -> None:
@@ -111,10 +116,24 @@ class Delivery:
 
     def ready(self) -> list[str]:
         """Agents that something may be handed to now; each is returned once."""
-        sessions = self.sessions
-        ready = [agent for agent in self.dirty if agent in sessions and sessions[agent].source.writable]
+        ready: list[str] = []
+        for agent in self.dirty:
+            session = self.sessions.get(agent)
+            if session is not None and session.source.writable:
+                (self._callable if session.pulls else ready).append(agent)
         self.dirty.clear()
         return ready
+
+    def tell(self, state: State) -> list[Source]:
+        """After the commit: say to clients that fetch their mail that some waits."""
+        told: list[Source] = []
+        for agent_id in self._callable:
+            agent, session = state.agents.get(agent_id), self.sessions.get(agent_id)
+            if agent is not None and agent.pending and session is not None:
+                session.source.mail(len(agent.pending))
+                told.append(session.source)
+        self._callable.clear()
+        return told
 
     def offer(
         self, state: State, handed: list[MessagesDelivered], fresh: dict[int, StoredMessage]

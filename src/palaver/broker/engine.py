@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from palaver.broker.binding import bind_registered, bind_updated, dismiss_replaced, unbind
 from palaver.broker.clock import Clock
 from palaver.broker.delivery import Delivery
 from palaver.broker.feed import Feed
@@ -27,7 +28,16 @@ from palaver.broker.lookups import Lookups
 from palaver.broker.ports import Journal, Source
 from palaver.broker.refusals import Refusals
 from palaver.broker.tick import Tick
-from palaver.core.context import Caller, Decision, EndSession, HandOver, NoteRefusals, StartBroker
+from palaver.core.context import (
+    Caller,
+    Decision,
+    EndSession,
+    HandOver,
+    NoteEvidence,
+    NoteRefusals,
+    ReturnLease,
+    StartBroker,
+)
 from palaver.core.kernel import DECIDERS, Command, OwnCommand, apply, check_caller, decide
 from palaver.core.limits import Limits
 from palaver.core.receipts import decide_hand_over
@@ -36,16 +46,18 @@ from palaver.core.state import State
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import MessageQueued, format_batch
 from palaver.protocol.operations import AnyOperation
-from palaver.protocol.operations.agents import RegisterAgent, Registered
+from palaver.protocol.operations.agents import RegisterAgent, UpdateAgent
 from palaver.protocol.operations.base import Reply
 from palaver.protocol.operations.feed import WatchFeed
-from palaver.protocol.operations.messages import Claimed, ClaimMessages, Sent
+from palaver.protocol.operations.messages import ClaimMessages, Sent
 
 log = logging.getLogger("palaver.engine")
 
 Job: TypeAlias = tuple[Source | None, int, Command | PalaverError]
 """From whom, its number, and what; an error is a refusal that waits for its turn."""
 NOBODY = Caller(kind="script")
+PARKED = (EndSession, NoteEvidence, NoteRefusals, ReturnLease)
+"""What happened whether it can be stored or not: it waits until it can."""
 PARKED_MAX = 100_000
 
 
@@ -223,12 +235,15 @@ class Engine:
             else:
                 self._follow(tick, source, command, reply)
 
-    def _follow(self, tick: Tick, source: Source, command: Any, reply: Reply) -> None:
+    def _follow(self, tick: Tick, source: Source, command: Any, reply: Any) -> None:
         """What an answered operation means for its connection."""
         if type(command) is ClaimMessages:
-            self._claim(source, reply)
+            if reply.ids:
+                self.delivery.claim(self.state, source.caller.agent, reply.ids)
         elif type(command) is RegisterAgent:
-            self._attach(tick, source, command, reply)
+            bind_registered(self.delivery, tick, source, command, reply)
+        elif type(command) is UpdateAgent:
+            bind_updated(self.delivery, tick, source, reply)
         elif type(command) is WatchFeed:
             self.feed.watch(source)
 
@@ -293,31 +308,14 @@ class Engine:
         if tick.handed:
             for source in self.delivery.offer(self.state, tick.handed, tick.fresh):
                 touched[id(source)] = source
-        for _agent, source, earlier in tick.attached:
-            if earlier is not None and earlier.source is not source:
-                earlier.source.detach()
-                earlier.source.dismiss(
-                    PalaverError("session_replaced", "Another session goes on under this name.")
-                )
+        for source in self.delivery.tell(self.state):
+            touched[id(source)] = source
+        dismiss_replaced(tick)
         self.delivery.settle(self.state)
         for source in touched.values():
             source.flush()
 
     # -- sessions -------------------------------------------------------------------------------------
-
-    def _attach(self, tick: Tick, source: Source, operation: RegisterAgent, reply: Any) -> None:
-        if not isinstance(reply, Registered):
-            return
-        if reply.attached:
-            source.attach(reply.id, holds=False)
-            return
-        earlier = self.delivery.attach(reply.id, source, operation.session)
-        source.attach(reply.id, holds=True)
-        tick.attached.append((reply.id, source, earlier))
-
-    def _claim(self, source: Source, reply: Any) -> None:
-        if isinstance(reply, Claimed) and reply.ids:
-            self.delivery.claim(self.state, source.caller.agent, reply.ids)
 
     def _ends(self, source: Source | None, command: EndSession) -> bool:
         """Whether the connection that is gone is still the one that matters."""
@@ -331,12 +329,7 @@ class Engine:
         if error.code not in ("storage_full", "internal"):
             log.critical("the journal failed: %s", error)
             self._fatal(error)
-        for agent, source, earlier in reversed(tick.attached):
-            source.detach()
-            if earlier is None:
-                self.delivery.sessions.pop(agent, None)
-            else:
-                self.delivery.sessions[agent] = earlier
+        unbind(self.delivery, tick)
         try:
             self.state = load_state(self._journal)
         except PalaverError as unreadable:
@@ -356,7 +349,7 @@ class Engine:
 
     def _refuse_writing(self, tick: Tick, job: Job, error: PalaverError | None = None) -> None:
         source, n, command = job
-        if isinstance(command, EndSession | NoteRefusals) and len(self._parked) < PARKED_MAX:
+        if isinstance(command, PARKED) and len(self._parked) < PARKED_MAX:
             self._parked.append(job)
         elif source is not None:
             answer = error or self.storage_error or _unknown()

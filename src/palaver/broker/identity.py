@@ -32,6 +32,8 @@ class Process(NamedTuple):
     start: str
     parent: int
     terminal: bool
+    state: str = ""
+    """On Linux `R`, `S`, `T` (stopped), `Z` (gone, not yet buried) and so on."""
 
     @property
     def word(self) -> str:
@@ -65,7 +67,7 @@ def read_process(pid: int) -> Process | None:
         return None
     # The command name is in parentheses and may hold anything; the fields begin behind the last one.
     fields = text[text.rindex(b")") + 2 :].split()
-    return Process(pid, fields[19].decode(), int(fields[1]), fields[4] != b"0")
+    return Process(pid, fields[19].decode(), int(fields[1]), fields[4] != b"0", fields[0].decode())
 
 
 def _read_ps(pid: int) -> Process | None:
@@ -82,7 +84,7 @@ def is_alive(word: str) -> bool:
     """Whether the process of that `pid.start` still runs."""
     pid, _, start = word.partition(".")
     process = read_process(int(pid)) if pid.isdigit() else None
-    return process is not None and process.start == start
+    return process is not None and process.start == start and process.state not in ("Z", "X")
 
 
 def ancestry(pid: int) -> list[Process]:

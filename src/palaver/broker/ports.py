@@ -110,7 +110,11 @@ class Source(Protocol):
     caller: Caller
     group: str
     writable: bool
-    last_seen: float
+
+    @property
+    def last_seen(self) -> float:
+        """When its client last showed life, on the monotonic clock."""
+        ...
 
     def answer(self, n: int, reply: Reply) -> None:
         """Put the answer to call `n` into the outgoing bytes."""
@@ -122,6 +126,10 @@ class Source(Protocol):
 
     def offer(self, frame: bytes) -> None:
         """Put an encoded offer into the outgoing bytes."""
+        ...
+
+    def mail(self, waiting: int) -> None:
+        """Say that so many messages wait, to a client that fetches its mail."""
         ...
 
     def flush(self) -> None:

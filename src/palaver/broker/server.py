@@ -12,7 +12,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import cast
+from typing import NamedTuple, Protocol, cast
 
 from palaver.broker.engine import NOBODY, Engine
 from palaver.broker.identity import ancestry, group_of, peer_credentials
@@ -23,10 +23,12 @@ from palaver.protocol.frames import (
     FRAME_BYTES_MAX,
     PROTOCOL,
     CallError,
+    Hello,
     LineDecoder,
     Welcome,
     format_error,
     format_frame,
+    format_offer,
     format_ok,
     parse_call,
     parse_hello,
@@ -41,6 +43,32 @@ log = logging.getLogger("palaver.server")
 CALLS_PER_TICK_MAX = 64
 """Of one connection; further calls wait for the next tick."""
 WRITE_BUFFER_BYTES = 256 * 1024
+
+
+class Guest(Protocol):
+    """Whoever holds a connection."""
+
+    def dismiss(self, error: PalaverError) -> None:
+        """Say why, and close."""
+        ...
+
+
+class Visit(NamedTuple):
+    """A connection as one door hands it to another."""
+
+    transport: asyncio.Transport
+    pid: int
+    hello: Hello
+    data: bytes
+    """What came right behind the greeting."""
+
+
+class Door(Protocol):
+    """Takes connections over from the server."""
+
+    def admit(self, visit: Visit) -> None:
+        """Serve it from here on, as the transport's new protocol and the server's guest."""
+        ...
 
 
 class Server:
@@ -62,7 +90,9 @@ class Server:
         self.heartbeat_s = heartbeat_s
         self.greeting_s = greeting_s
         self.connections_max = connections_max
-        self.connections: set[Connection] = set()
+        self.connections: set[Guest] = set()
+        self.doors: dict[str, Door] = {}
+        """Who takes a connection over that greets as something special, such as a `shim`."""
         self.waiting: set[Connection] = set()
         """Connections that have not greeted yet."""
         self.stopping = False
@@ -94,7 +124,7 @@ class Server:
 
     def above(self, words: list[str]) -> str:
         """The agent whose own process is among these ancestors; empty if none."""
-        owners = {agent.process: agent.id for agent in self.engine.state.agents.values() if agent.owns}
+        owners = {agent.owner: agent.id for agent in self.engine.state.agents.values() if agent.owner}
         return next((owners[word] for word in words if word in owners), "")
 
 
@@ -151,7 +181,11 @@ class Connection(asyncio.Protocol):
                 self._call(lines[0])  # the usual case
                 return
             if not self._greeted and lines:
-                self._greet(lines.pop(0))
+                hello = parse_hello(lines.pop(0))
+                if hello.shim is not None:
+                    self._hand_on(hello, lines)
+                    return
+                self._greet()
             self._read(lines)
         except PalaverError as error:
             self._engine.refusals.note(self.caller, None, error, self._engine.clock.now)
@@ -188,11 +222,21 @@ class Connection(asyncio.Protocol):
 
     # -- calls in -------------------------------------------------------------------------------------
 
-    def _greet(self, line: bytes) -> None:
-        parse_hello(line)
+    def _greet(self) -> None:
         self._greeted = True
         self._server.waiting.discard(self)
         self._write(self._server.welcome())
+
+    def _hand_on(self, hello: Hello, lines: list[bytes]) -> None:
+        """This connection is another door's from now on."""
+        door, transport = self._server.doors.get("shim"), self._transport
+        if door is None or transport is None:
+            raise PalaverError("wrong_version", "This broker serves no shims.")
+        self._closing = True
+        self._server.connections.discard(self)
+        self._server.waiting.discard(self)
+        data = b"".join(line + b"\n" for line in lines) + self._decoder.rest
+        door.admit(Visit(transport, self._pid, hello, data))
 
     def _read(self, lines: list[bytes]) -> None:
         for position, line in enumerate(lines):
@@ -257,6 +301,10 @@ class Connection(asyncio.Protocol):
     def offer(self, frame: bytes) -> None:
         """Put an offer into the outgoing bytes."""
         self._out.append(frame)
+
+    def mail(self, waiting: int) -> None:
+        """Put an offer of nothing but a count into the outgoing bytes."""
+        self._out.append(format_offer([], waiting))
 
     def flush(self) -> None:
         """Send it all in one write, and go on with calls that had to wait."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from palaver.broker.delivery import Session
 from palaver.broker.ports import Source
 from palaver.core.context import Caller
@@ -9,6 +11,17 @@ from palaver.core.records import StoredMessage
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import AnyEvent, MessagesDelivered
 from palaver.protocol.operations.base import Reply
+
+
+class Binding(NamedTuple):
+    """A connection that became an agent's client."""
+
+    agent: str
+    source: Source
+    earlier: Session | None
+    """The client before it."""
+    moved: tuple[str, Session] | None = None
+    """The agent that the connection was until then, and its session."""
 
 
 class Tick:
@@ -21,7 +34,7 @@ class Tick:
         self.fresh: dict[int, StoredMessage] = {}
         self.answers: list[tuple[Source, int, Reply | PalaverError]] = []
         self.handed: list[MessagesDelivered] = []
-        self.attached: list[tuple[str, Source, Session | None]] = []
+        self.attached: list[Binding] = []
         self.refused: list[tuple[Caller, object, Reply | PalaverError]] = []
 
     def undo(self) -> None:

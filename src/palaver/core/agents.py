@@ -6,8 +6,6 @@ case. One session at a time holds a name; a second one that is live gets the nex
 
 from __future__ import annotations
 
-import msgspec
-
 from palaver.core.context import (
     Context,
     Decision,
@@ -17,19 +15,18 @@ from palaver.core.context import (
     MarkSilent,
     StartBroker,
 )
-from palaver.core.limits import Limits, check_depth
+from palaver.core.names import check_profile, is_free, is_remembered, leave_name, suffixed
 from palaver.core.receipts import expire_all, return_leases
-from palaver.core.roster import caller_agent, find_agent, record_of
+from palaver.core.roster import caller_agent, find_agent
 from palaver.core.state import Agent, State
-from palaver.protocol.addresses import NAME_LENGTH_MAX, parse_name
 from palaver.protocol.addresses import OPERATOR as OPERATOR_NAME
+from palaver.protocol.addresses import parse_name
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import (
     AgentForgotten,
     AgentOffline,
     AgentOnline,
     AgentRegistered,
-    AgentUpdated,
     AnyEvent,
     BrokerStarted,
     SessionStarted,
@@ -40,7 +37,6 @@ from palaver.protocol.operations.agents import (
     RegisterAgent,
     Registered,
     UnregisterAgent,
-    UpdateAgent,
 )
 from palaver.protocol.operations.base import OPERATOR
 
@@ -53,7 +49,7 @@ ENDED = frozenset({"left", "disconnected"})
 
 def decide_register(state: State, operation: RegisterAgent, context: Context) -> Decision:
     """Give the caller a name: its own again, a new one, or the next free suffix."""
-    _check_profile(operation, context.limits)
+    check_profile(operation, context.limits)
     above = state.agents.get(context.caller.above)
     if above is not None and above.session != operation.session:
         return _attach(above, operation)
@@ -70,9 +66,7 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
     if before is not None and before.session != operation.session:
         raise PalaverError("session_replaced", f"Another session goes on as {before.name!r}.")
     name, agent = _place(state, asked, operation, context)
-    note = f"{asked!r} is in use by a live agent; you are {name!r}."
-    if name.lower() == asked.lower() or (agent is not None and agent.session == operation.session):
-        note = ""
+    note = _note(asked, name, agent, operation)
     if agent is None:
         if len(state.agents) >= context.limits.agents_max:
             raise PalaverError("limit_exceeded", "Too many agents are known.", "Forget some that are gone.")
@@ -84,7 +78,7 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
             capabilities=operation.capabilities or [],
             metadata=operation.metadata or {},
             process=context.caller.process,
-            owns=operation.owns_process,
+            owner=_owner(operation, context),
         )
         return Decision(Registered(id=format_id("a", state.seq + 1), name=name, note=note), [event])
     started = SessionStarted(
@@ -94,12 +88,24 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
         capabilities=agent.capabilities if operation.capabilities is None else operation.capabilities,
         metadata=agent.metadata if operation.metadata is None else operation.metadata,
         process=context.caller.process,
-        owns=operation.owns_process,
+        owner=_owner(operation, context),
         seen=context.claimed(agent.id),
+        keeps=operation.pulls and agent.session == operation.session,
     )
     waiting = len(agent.pending) + len(agent.leased)
     reply = Registered(id=agent.id, name=agent.name, note=note, resumed=True, waiting=waiting)
     return Decision(reply, [started])
+
+
+def _note(asked: str, name: str, agent: Agent | None, operation: RegisterAgent) -> str:
+    """Says so if the name is not the one asked for, except to a session that knows it already."""
+    if name.lower() == asked.lower() or (agent is not None and agent.session == operation.session):
+        return ""
+    return f"{asked!r} is in use by a live agent; you are {name!r}."
+
+
+def _owner(operation: RegisterAgent, context: Context) -> str:
+    return (context.caller.owner or context.caller.process) if operation.owns_process else ""
 
 
 def _own_name(name: str) -> str:
@@ -124,48 +130,21 @@ def _attach(above: Agent, operation: RegisterAgent) -> Decision:
 def _place(state: State, asked: str, operation: RegisterAgent, context: Context) -> tuple[str, Agent | None]:
     """The name to bear, and the agent that bears it already if the caller may resume it."""
     for agent in state.agents.values():
-        if agent.session == operation.session and agent.kind == operation.kind:
+        own = agent.kind == operation.kind or agent.id == operation.resume
+        if own and agent.session == operation.session:
             return agent.name, agent
     name, number = asked, 1
     while True:
         agent = state.find(name)
-        if agent is None:
+        if agent is None and not is_remembered(state, name):
             return name, None
-        if agent.kind == operation.kind and _is_free(agent, context):
+        if agent is not None and agent.kind == operation.kind and is_free(agent, context):
             return agent.name, agent
         if operation.exact:
-            raise PalaverError(
-                "forbidden", f"{agent.name!r} has a client of its own ({agent.kind}).", "Use another name."
-            )
+            whose = "belongs to another agent" if agent is None else f"has a client of its own ({agent.kind})"
+            raise PalaverError("forbidden", f"{name!r} {whose}.", "Use another name.")
         number += 1
-        suffix = f"-{number}"
-        name = asked[: NAME_LENGTH_MAX - len(suffix)] + suffix
-
-
-def _is_free(agent: Agent, context: Context) -> bool:
-    """Whether another session may go on under this name."""
-    # After a restart of the broker a session whose process lives is about to come back.
-    returning = agent.offline_reason == "restart" and context.alive(agent.process)
-    return not agent.online and not returning
-
-
-def _check_profile(operation: RegisterAgent | UpdateAgent, limits: Limits) -> None:
-    words = list(operation.capabilities or [])
-    if isinstance(operation, RegisterAgent):
-        words += [operation.kind, operation.session]
-        if not operation.kind or not operation.session:
-            raise PalaverError("bad_request", "`kind` and `session` must not be empty.")
-        if len(operation.cwd) > 4096:
-            raise PalaverError("limit_exceeded", "`cwd` is longer than 4096 characters.")
-    if len(operation.capabilities or []) > limits.capabilities_max:
-        raise PalaverError("limit_exceeded", f"More than {limits.capabilities_max} capabilities.")
-    if any(len(word) > limits.text_length_max for word in words):
-        raise PalaverError(
-            "limit_exceeded", f"A capability, kind or session is longer than {limits.text_length_max}."
-        )
-    check_depth(operation.metadata, "metadata")
-    if operation.metadata and len(msgspec.json.encode(operation.metadata)) > limits.metadata_bytes_max:
-        raise PalaverError("limit_exceeded", f"The metadata exceed {limits.metadata_bytes_max} bytes.")
+        name = suffixed(asked, number)
 
 
 def apply_registered(state: State, event: AgentRegistered) -> None:
@@ -177,7 +156,7 @@ def apply_registered(state: State, event: AgentRegistered) -> None:
         session=event.session,
         group=event.group,
         process=event.process,
-        owns=event.owns,
+        owner=event.owner,
         capabilities=event.capabilities,
         metadata=event.metadata,
         connected_at=state.now,
@@ -189,48 +168,26 @@ def apply_registered(state: State, event: AgentRegistered) -> None:
 def apply_session_started(state: State, event: SessionStarted) -> None:
     """Online again; what an earlier session held is pending again."""
     agent = state.agents[event.agent]
-    return_leases(state, agent, event.seen)
+    if event.keeps:
+        for seq in event.seen:  # it was told of them on a connection that broke
+            if seq in agent.leased:
+                agent.leased[seq].seen_by = event.session
+    else:
+        return_leases(state, agent, event.seen)
+    before = state.agents.get(event.was)
+    if before is not None:  # what it sent under the other name is still known as a repeat, and answered
+        leave_name(state, before, agent.id)
+        agent.requests = {**agent.requests, **before.requests}
+        agent.request_floor_us = max(agent.request_floor_us, before.request_floor_us)
     agent.session = event.session
     agent.group = event.group
     agent.capabilities = event.capabilities
     agent.metadata = event.metadata
-    agent.process, agent.owns = event.process, event.owns
+    agent.process, agent.owner = event.process, event.owner
     agent.online, agent.offline_reason, agent.connected_at = True, "", state.now
 
 
 # -- changing and leaving -----------------------------------------------------------------------------
-
-
-def decide_update(state: State, operation: UpdateAgent, context: Context) -> Decision:
-    """Change the caller's own name, capabilities or metadata."""
-    agent = caller_agent(state, context)
-    _check_profile(operation, context.limits)
-    if operation.name is not None:
-        parse_name(operation.name)
-        bearer = state.find(operation.name)
-        if bearer is not None and bearer is not agent:
-            raise PalaverError("conflict", f"The name {operation.name!r} is taken.", "Choose another name.")
-    event = AgentUpdated(agent.id, operation.name, operation.capabilities, operation.metadata)
-    changed = msgspec.structs.replace(
-        record_of(agent, context, reason="self"),
-        name=agent.name if operation.name is None else operation.name,
-        capabilities=agent.capabilities if operation.capabilities is None else operation.capabilities,
-        metadata=agent.metadata if operation.metadata is None else operation.metadata,
-    )
-    return Decision(changed, [event])
-
-
-def apply_updated(state: State, event: AgentUpdated) -> None:
-    """Take the new profile over."""
-    agent = state.agents[event.agent]
-    if event.name is not None:
-        del state.names[agent.name.lower()]
-        agent.name = event.name
-        state.names[agent.name.lower()] = agent.id
-    if event.capabilities is not None:
-        agent.capabilities = event.capabilities
-    if event.metadata is not None:
-        agent.metadata = event.metadata
 
 
 def decide_unregister(state: State, operation: UnregisterAgent, context: Context) -> Decision:
@@ -279,7 +236,7 @@ def apply_offline(state: State, event: AgentOffline) -> None:
     agent.online, agent.offline_reason, agent.gone_at = False, event.reason, state.now
     if event.reason in ENDED:
         return_leases(state, agent, event.seen)
-        agent.owns = False
+        agent.owner = ""
 
 
 def apply_online(state: State, event: AgentOnline) -> None:
@@ -305,7 +262,9 @@ def apply_forgotten(state: State, event: AgentForgotten) -> None:
     agent = state.agents.pop(event.agent, None)
     if agent is None:
         return
-    state.names.pop(agent.name.lower(), None)
+    if state.names.get(agent.name.lower()) == agent.id:
+        del state.names[agent.name.lower()]
+    state.former = {name: bearer for name, bearer in state.former.items() if bearer != agent.id}
     for topic in agent.topics:
         subscribers = state.topics.get(topic, {})
         subscribers.pop(agent.id, None)

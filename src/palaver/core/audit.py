@@ -128,6 +128,7 @@ _OfAgent: TypeAlias = (
     | events.AgentOffline
     | events.AgentForgotten
     | events.MessagesDelivered
+    | events.MessagesReturned
     | events.MessagesRead
     | events.MessageAnswered
     | events.MessagesExpired
@@ -139,14 +140,15 @@ _OfAgent: TypeAlias = (
 def _of_agent(event: _OfAgent) -> dict[str, Any]:
     if isinstance(event, events.MessagesRead):
         return {"ids": _ids(event.seqs), "evidence": event.evidence}
-    if isinstance(event, events.MessagesDelivered | events.MessagesExpired):
+    if isinstance(event, events.MessagesDelivered | events.MessagesReturned | events.MessagesExpired):
         return {"ids": _ids(event.seqs)}
     if isinstance(event, events.MessageAnswered):
         return {"id": format_id("m", event.seq)}
     if isinstance(event, events.SessionStarted):
         return {"group": event.group, "process": event.process}
     if isinstance(event, events.AgentUpdated):
-        changes = {"name": event.name, "capabilities": event.capabilities, "metadata": event.metadata}
+        changes: dict[str, Any] = {"name": event.name, "kind": event.kind, "capabilities": event.capabilities}
+        changes["metadata"] = event.metadata
         return {key: value for key, value in changes.items() if value is not None}
     if isinstance(event, events.AgentOffline):
         return {"reason": event.reason}

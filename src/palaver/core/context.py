@@ -29,6 +29,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the agent whose process it runs beneath; it can speak as no other."""
     process: str = ""
     """The calling process, as `pid.start`."""
+    owner: str = ""
+    """The process that is the agent, if that is another one: a shim's client."""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -106,6 +108,23 @@ class HandOver(msgspec.Struct, frozen=True):
 
 class ExpireDue(msgspec.Struct, frozen=True):
     """Command: let what waited too long expire, and tell the senders."""
+
+
+class NoteEvidence(msgspec.Struct, frozen=True):
+    """Command: what an agent's session fetched by these calls has entered its context."""
+
+    agent: str
+    session: str
+    calls: list[str]
+    evidence: str
+
+
+class ReturnLease(msgspec.Struct, frozen=True):
+    """Command: what was fetched by a call did not enter the context; it waits again."""
+
+    agent: str
+    session: str
+    call: str
 
 
 class EndSession(msgspec.Struct, frozen=True):

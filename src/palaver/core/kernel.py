@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from palaver.core import agents, audit, history, mailboxes, receipts, roster, topics
+from palaver.core import agents, audit, history, mailboxes, receipts, renaming, roster, taking, topics
 from palaver.core.context import (
     Context,
     Decision,
@@ -24,7 +24,9 @@ from palaver.core.context import (
     HandOver,
     MarkAlive,
     MarkSilent,
+    NoteEvidence,
     NoteRefusals,
+    ReturnLease,
     StartBroker,
 )
 from palaver.core.state import State
@@ -51,11 +53,21 @@ from palaver.protocol.operations.messages import (
     MessageStatus,
     PeekMessages,
     SendMessage,
+    TakeMessages,
 )
 from palaver.protocol.operations.topics import Subscribe, Unsubscribe
 
 OwnCommand: TypeAlias = (
-    HandOver | ExpireDue | EndSession | MarkSilent | MarkAlive | ForgetAbsent | NoteRefusals | StartBroker
+    HandOver
+    | NoteEvidence
+    | ReturnLease
+    | ExpireDue
+    | EndSession
+    | MarkSilent
+    | MarkAlive
+    | ForgetAbsent
+    | NoteRefusals
+    | StartBroker
 )
 Command: TypeAlias = AnyOperation | OwnCommand
 Decider: TypeAlias = Callable[[State, Any, Context], Decision]
@@ -68,7 +80,7 @@ def _decide_heartbeat(_state: State, _operation: Heartbeat, _context: Context) -
 
 DECIDERS: dict[type, Decider] = {
     RegisterAgent: agents.decide_register,
-    UpdateAgent: agents.decide_update,
+    UpdateAgent: renaming.decide_update,
     UnregisterAgent: agents.decide_unregister,
     Heartbeat: _decide_heartbeat,
     ListAgents: roster.decide_list,
@@ -76,6 +88,7 @@ DECIDERS: dict[type, Decider] = {
     SendMessage: mailboxes.decide_send,
     ClaimMessages: receipts.decide_claim,
     ConfirmMessages: receipts.decide_confirm,
+    TakeMessages: taking.decide_take,
     PeekMessages: receipts.decide_peek,
     MessageStatus: receipts.decide_status,
     Subscribe: topics.decide_subscribe,
@@ -85,6 +98,8 @@ DECIDERS: dict[type, Decider] = {
     ReadAudit: audit.decide_audit,
     WatchFeed: audit.decide_watch,
     HandOver: receipts.decide_hand_over,
+    NoteEvidence: taking.decide_evidence,
+    ReturnLease: taking.decide_return,
     ExpireDue: receipts.decide_expire,
     EndSession: agents.decide_end_session,
     MarkSilent: agents.decide_silent,
@@ -100,12 +115,13 @@ APPLIERS: dict[type, Applier] = {
     events.BrokerStarted: agents.apply_broker_started,
     events.AgentRegistered: agents.apply_registered,
     events.SessionStarted: agents.apply_session_started,
-    events.AgentUpdated: agents.apply_updated,
+    events.AgentUpdated: renaming.apply_updated,
     events.AgentOnline: agents.apply_online,
     events.AgentOffline: agents.apply_offline,
     events.AgentForgotten: agents.apply_forgotten,
     events.MessageQueued: mailboxes.apply_queued,
     events.MessagesDelivered: receipts.apply_delivered,
+    events.MessagesReturned: taking.apply_returned,
     events.MessagesRead: receipts.apply_read,
     events.MessageAnswered: receipts.apply_answered,
     events.MessagesExpired: receipts.apply_expired,

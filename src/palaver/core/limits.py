@@ -33,6 +33,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     window_bytes_max: int = 512 * 1024
     peek_max: int = 200
     """Messages in one answer: of an inbox, of history, of a search."""
+    take_chars_max: int = 24_000
+    """Text of one fetch: every client known takes so much in one tool result."""
     page_bytes_max: int = 512 * 1024
     """Of the bodies in one answer out of history."""
     audit_rows_max: int = 1_000

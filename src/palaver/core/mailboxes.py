@@ -5,13 +5,12 @@ Bounds are checked here, repeats recognised, order given: a message's sequence i
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from palaver.core.context import Context, Decision
 from palaver.core.digests import digest_of
 from palaver.core.limits import Limits, check_depth
+from palaver.core.modes import mode_rule
 from palaver.core.receipts import evidence_of_reply
 from palaver.core.roster import caller_agent
 from palaver.core.routing import Route, check_broadcast, route
@@ -42,11 +41,11 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
         check_depth(body, "body")
         body, is_json = msgspec.json.encode(body).decode(), True
     size = _size_of(body, limits.body_bytes_max, "body")
-    extra = "" if operation.context is None else _context_of(operation.context, limits)
+    extra = "" if operation.context is None else _context_of(operation, limits)
     ttl_s = limits.ttl_s if operation.ttl_s is None else _ttl(operation.ttl_s, limits)
     _check_re(operation.re)
     digest = digest_of(to, body)
-    if operation.key and (earlier := _repeated(sender, operation.key, digest, context)) is not None:
+    if operation.key and (earlier := _sent_earlier(sender, operation, digest, context)) is not None:
         return Decision(earlier)
     found = route(state, sender, operation.to, context)
     if found.outcome is not None:
@@ -108,10 +107,12 @@ def _size_of(text: str, bytes_max: int, what: str) -> int:
     return size
 
 
-def _context_of(context: Any, limits: Limits) -> str:
-    check_depth(context, "context")
-    text = msgspec.json.encode(context).decode()
-    _size_of(text, limits.context_bytes_max, "context")
+def _context_of(operation: SendMessage, limits: Limits) -> str:
+    check_depth(operation.context, "context")
+    text = msgspec.json.encode(operation.context).decode()
+    bytes_max = min(limits.context_bytes_max, mode_rule(operation.mode).context_bytes_max)
+    what = f"context of mode {operation.mode!r}" if operation.mode else "context"
+    _size_of(text, bytes_max, what)
     return text
 
 
@@ -137,6 +138,14 @@ def _birth_us(key: str) -> int | None:
         return None
 
 
+def _sent_earlier(sender: Agent, operation: SendMessage, digest: str, context: Context) -> Sent | None:
+    """The answer to the same send, if it was carried out before."""
+    earlier = _repeated(sender, operation.key, digest, context)
+    if earlier is None and operation.once_s:
+        earlier = _identical(sender, operation, digest, context)
+    return earlier
+
+
 def _repeated(sender: Agent, key: str, digest: str, context: Context) -> Sent | None:
     """The first answer to this key, if it is a repeat; None if it is new.
 
@@ -153,6 +162,22 @@ def _repeated(sender: Agent, key: str, digest: str, context: Context) -> Sent | 
         return None
     if request.digest != digest:
         raise PalaverError("conflict", "This request id was used for another message.")
+    return _sent_before(request)
+
+
+def _identical(sender: Agent, operation: SendMessage, digest: str, context: Context) -> Sent | None:
+    """The first answer to the same message, sent with a key not long ago."""
+    since_us = (context.awake - operation.once_s) * 1_000_000
+    for key, request in sender.requests.items():
+        if request.digest != digest or (_birth_us(key) or 0) < since_us:
+            continue
+        for first in context.records([request.seq]):
+            if (first.re, first.mode, first.context) == (operation.re, operation.mode, operation.context):
+                return _sent_before(request)
+    return None
+
+
+def _sent_before(request: Request) -> Sent:
     status: SendStatus = request.status  # pyright: ignore[reportAssignmentType]  # only such words are stored
     return Sent(id=format_id("m", request.seq), status=status, note="A repeat: sent once, before.")
 
@@ -169,7 +194,7 @@ def _remember(state: State, sender: Agent, event: MessageQueued) -> None:
         births = (_birth_us(key) or 0 for key in keys[:-REQUESTS_KEPT])
         # A key from the future must not shut its sender out.
         past = (birth for birth in births if birth <= state.awake * 1_000_000)
-        sender.request_floor_us = max(sender.request_floor_us, *past)
+        sender.request_floor_us = max([sender.request_floor_us, *past])
 
 
 # -- recipients ---------------------------------------------------------------------------------------

@@ -70,6 +70,9 @@ def apply_delivered(state: State, event: MessagesDelivered) -> None:
         receipt.deadline -= awake
         leased[seq] = receipt
         moved += receipt.size
+    if event.call:
+        live = {held.lease for held in leased.values()}
+        agent.calls = {word: kept for word, kept in agent.calls.items() if kept in live} | {event.call: lease}
     agent.leased_bytes += moved
     agent.pending_bytes -= moved
     if not pending:
@@ -81,6 +84,7 @@ def return_leases(state: State, agent: Agent, seen: list[int]) -> None:
 
     Messages the session had claimed, or was handed by an earlier life of the broker, may have been shown.
     """
+    agent.calls = {}
     if not agent.leased:
         return
     shown = set(seen)
@@ -101,7 +105,7 @@ def return_leases(state: State, agent: Agent, seen: list[int]) -> None:
 
 def decide_claim(state: State, operation: ClaimMessages, context: Context) -> Decision:
     """Grant what this very session holds; answered from memory, no event."""
-    agent = _holder(state, context)
+    agent = holder(state, context)
     _check_count(operation.ids, context)
     leased, epoch = agent.leased, state.epoch
     granted: list[str] = []
@@ -114,7 +118,7 @@ def decide_claim(state: State, operation: ClaimMessages, context: Context) -> De
 
 def decide_confirm(state: State, operation: ConfirmMessages, context: Context) -> Decision:
     """Take the recipient's word that it read messages; a repeat changes nothing."""
-    agent = _holder(state, context)
+    agent = holder(state, context)
     _check_count(operation.ids, context)
     leased, pending = agent.leased, agent.pending
     seqs: list[int] = []
@@ -158,7 +162,12 @@ def apply_answered(_state: State, _event: MessageAnswered) -> None:
     """The reply is a message of its own; the receipt's last word is the store's."""
 
 
-def _holder(state: State, context: Context) -> Agent:
+def holder(state: State, context: Context) -> Agent:
+    """The agent whose own client asks.
+
+    Raises:
+        PalaverError: `not_registered` or `forbidden`.
+    """
     agent = state.agents.get(context.caller.agent)
     if agent is None:
         raise PalaverError("not_registered", "This connection has no agent.")

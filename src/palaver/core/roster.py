@@ -23,12 +23,12 @@ def caller_agent(state: State, context: Context) -> Agent:
 
 
 def find_agent(state: State, name: str) -> Agent:
-    """The agent of that name.
+    """The agent of that name, else once of that name, else of that id.
 
     Raises:
         PalaverError: `unknown_agent`, with the nearest names.
     """
-    agent = state.find(name)
+    agent = state.reach(name)
     if agent is None:
         near = suggest(state, name)
         advice = f"Did you mean {', '.join(near)}?" if near else None

@@ -60,7 +60,7 @@ def check_broadcast(found: Route, operation: SendMessage, context: Context) -> N
 
 
 def _one(state: State, sender: Agent, address: Address) -> Route:
-    agent = state.find(address.value)
+    agent = state.reach(address.value)
     if agent is None:
         near = [name for name in suggest(state, address.value) if name != sender.name]
         note = f"No agent {address.value!r}." + (f" Did you mean {', '.join(near)}?" if near else "")

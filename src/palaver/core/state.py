@@ -44,7 +44,9 @@ class Agent(msgspec.Struct, kw_only=True):
     session: str
     group: str = ""
     process: str = ""
-    owns: bool = False
+    """The process of its session, as `pid.start`."""
+    owner: str = ""
+    """The process that *is* the agent, if any: all beneath it speaks as this agent only."""
     capabilities: list[str] = []
     metadata: dict[str, Any] = {}
     online: bool = True
@@ -58,6 +60,8 @@ class Agent(msgspec.Struct, kw_only=True):
     leased_bytes: int = 0
     earliest: float = inf
     """No pending message expires before this; it may be too early, never too late."""
+    calls: dict[str, int] = {}
+    """Of a session that fetches its mail: from the word of a call to the lease it got."""
     requests: dict[str, Request] = {}
     request_floor_us: int = -1
     """Keys born at or before this are no longer remembered."""
@@ -77,12 +81,19 @@ class State(msgspec.Struct, kw_only=True):
     agents: dict[str, Agent] = {}
     names: dict[str, str] = {}
     """From a lower-case name to an agent id."""
+    former: dict[str, str] = {}
+    """From a lower-case name that an agent had before to its id; a bearer of the name goes before."""
     topics: dict[str, dict[str, None]] = {}
     """From a topic to the ids of its subscribers, in the order they joined."""
 
     def find(self, name: str) -> Agent | None:
         """The agent of that name."""
         return self.agents.get(self.names.get(name.lower(), ""))
+
+    def reach(self, word: str) -> Agent | None:
+        """The agent that a message to `word` is for: of that name, once of that name, or of that id."""
+        lower = word.lower()
+        return self.agents.get(self.names.get(lower) or self.former.get(lower) or word)
 
     def waiting(self) -> int:
         """Messages not yet read by their recipients."""

@@ -30,7 +30,7 @@ ERRORS: dict[str, ErrorRow] = {
     "name_invalid": ErrorRow(400, 64, "Use letters, digits, '.', '_' and '-', 64 at most, no reserved word."),
     "address_invalid": ErrorRow(400, 64, "Use a name, `#topic`, `broadcast`, or a list of names."),
     "body_too_large": ErrorRow(413, 65, "Put the text in a file and send its path, or send it in parts."),
-    "limit_exceeded": ErrorRow(413, 65, "Ask for less, in several calls."),
+    "limit_exceeded": ErrorRow(413, 65, "Use less, or several calls."),
     "confirmation_needed": ErrorRow(409, 75, "If you mean it, call again with `confirm`."),
     "conflict": ErrorRow(409, 65, "Use a new request id for a new message."),
     # who asks

@@ -58,8 +58,8 @@ class AgentRegistered(Event, tag=_word, frozen=True, array_like=True):
     metadata: dict[str, Any] = {}
     process: str = ""
     """The client's process, as `pid.start`."""
-    owns: bool = False
-    """That process *is* the agent: all beneath it speaks as this agent only."""
+    owner: str = ""
+    """The process that *is* the agent, if any: all beneath it speaks as this agent only."""
 
 
 class SessionStarted(Event, tag=_word, frozen=True, array_like=True):
@@ -72,9 +72,13 @@ class SessionStarted(Event, tag=_word, frozen=True, array_like=True):
     capabilities: list[str] = []
     metadata: dict[str, Any] = {}
     process: str = ""
-    owns: bool = False
+    owner: str = ""
     seen: list[int] = []
     """Leased messages that the earlier session had claimed: it may have shown them."""
+    keeps: bool = False
+    """It is the same session come back, and its leases go on."""
+    was: str = ""
+    """The agent that this session was until now, and that is forgotten with this."""
 
 
 class AgentUpdated(Event, tag=_word, frozen=True, array_like=True):
@@ -85,6 +89,7 @@ class AgentUpdated(Event, tag=_word, frozen=True, array_like=True):
     name: str | None = None
     capabilities: list[str] | None = None
     metadata: dict[str, Any] | None = None
+    kind: str | None = None
 
 
 class AgentOnline(Event, tag=_word, frozen=True, array_like=True):
@@ -135,6 +140,16 @@ class MessageQueued(Event, tag=_word, frozen=True, array_like=True):
 
 class MessagesDelivered(Event, tag=_word, frozen=True, array_like=True):
     """Messages were handed to an agent's client, on a lease: this event's sequence."""
+
+    audience = Audience.CONTROL
+    agent: str
+    seqs: list[int]
+    call: str = ""
+    """The call by which the client fetched them; empty if they were pushed to it."""
+
+
+class MessagesReturned(Event, tag=_word, frozen=True, array_like=True):
+    """A lease ended without evidence, and its session goes on: the messages wait again."""
 
     audience = Audience.CONTROL
     agent: str
@@ -207,6 +222,7 @@ AnyEvent: TypeAlias = (
     | AgentForgotten
     | MessageQueued
     | MessagesDelivered
+    | MessagesReturned
     | MessagesRead
     | MessageAnswered
     | MessagesExpired

@@ -22,6 +22,7 @@ from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations import OPERATIONS, AnyOperation
 from palaver.protocol.operations.feed import FeedEvent
 from palaver.protocol.operations.messages import Offer
+from palaver.protocol.relay import ShimHello, check_shim
 from palaver.protocol.suggestions import nearest
 
 PROTOCOL = 1
@@ -37,6 +38,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 
     palaver: int
     program: str = ""
+    shim: ShimHello | None = None
+    """Set by a shim, which speaks the lines of `protocol/relay` from here on."""
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +104,11 @@ class LineDecoder:
     def __init__(self, bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self._rest = b""
+
+    @property
+    def rest(self) -> bytes:
+        """The unfinished line."""
+        return self._rest
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take bytes in and return the lines they complete.
@@ -167,6 +175,8 @@ def parse_hello(line: bytes) -> Hello:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PalaverError("greeting_missing", "The connection did not begin with a greeting.") from error
     _check_version(hello.palaver, "client")
+    if hello.shim is not None:
+        check_shim(hello.shim)
     return hello
 
 

@@ -23,6 +23,7 @@ from palaver.protocol.operations.messages import (
     MessageStatus,
     PeekMessages,
     SendMessage,
+    TakeMessages,
 )
 from palaver.protocol.operations.topics import Subscribe, Unsubscribe
 
@@ -36,6 +37,7 @@ AnyOperation: TypeAlias = (
     | SendMessage
     | ClaimMessages
     | ConfirmMessages
+    | TakeMessages
     | PeekMessages
     | MessageStatus
     | Subscribe

@@ -73,6 +73,8 @@ class RegisterAgent(Operation[Registered], frozen=True, kw_only=True):
     """This name or none: no suffix."""
     owns_process: bool = False
     """Whether this process *is* the agent: all that runs beneath it then speaks as this agent only."""
+    pulls: bool = False
+    """It fetches its mail with `take_messages`: nothing is pushed to it, it is only told that mail waits."""
 
 
 class Done(Reply, frozen=True, kw_only=True):
@@ -82,10 +84,16 @@ class Done(Reply, frozen=True, kw_only=True):
 
 
 class UpdateAgent(Operation[AgentRecord], frozen=True, kw_only=True):
-    """Change one's own name, capabilities or metadata; what is left out stays."""
+    """Change one's own name, kind, capabilities or metadata; what is left out stays.
+
+    The name of an agent of the same kind that is away brings its mail along.
+    """
 
     reply = AgentRecord
     name: str | None = None
+    kind: str | None = None
+    suffix: bool = False
+    """A name in use gets a suffix; otherwise it is a conflict."""
     capabilities: list[str] | None = None
     metadata: Metadata | None = None
 

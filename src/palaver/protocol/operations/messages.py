@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from palaver.protocol.operations.base import AGENT, SDK, Operation, Reply
+from palaver.protocol.operations.base import AGENT, MCP, SDK, Operation, Reply
 
 Json: TypeAlias = Any
 Mode: TypeAlias = Literal["challenge", "agree", "collaborate", "deduce"]
@@ -78,6 +78,8 @@ class SendMessage(Operation[Sent], frozen=True, kw_only=True):
     """
     confirm: bool = False
     """Needed for a broadcast to very many."""
+    once_s: float = 0.0
+    """Not again if the same was sent within so many seconds: the first answer is returned."""
 
 
 class Claimed(Reply, frozen=True, kw_only=True):
@@ -128,6 +130,35 @@ class PeekMessages(Operation[Inbox], frozen=True, kw_only=True):
     limit: int = 50
     name: str | None = None
     """Another agent's inbox: not for agents. Left out: one's own."""
+
+
+class Taken(Reply, frozen=True, kw_only=True):
+    """Messages handed to the caller on a lease, oldest first."""
+
+    messages: list[MessageRecord] = []
+    large: list[MessageRecord] = []
+    """Too large to come along, so without their bodies: ask for each by its `id`."""
+    waiting: int = 0
+    """How many more wait, the large ones included."""
+    next_offset: int = 0
+    """Of a message fetched by its `id`: where its next part begins; 0 if this was the last."""
+
+
+class TakeMessages(Operation[Taken], frozen=True, kw_only=True):
+    """Fetch what waits, as much as fits a model's context at once, or a large message part by part."""
+
+    reply = Taken
+    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    surfaces: ClassVar[frozenset[str]] = frozenset({MCP})
+    limit: int = 50
+    id: str | None = None
+    """One message, even if it does not fit whole."""
+    offset: int = 0
+    """With `id`: the character to begin with."""
+    chars: int = 0
+    """How much text there is room for; 0 for the usual."""
+    call: str = ""
+    """The caller's word for this call: a repeat gets the same messages."""
 
 
 class RecipientStatus(Reply, frozen=True, kw_only=True):

@@ -1,0 +1,165 @@
+"""Fetching mail: for clients that ask when they can take it, and show by what they do next that they did.
+
+A fetch leases messages to the call that asked. Evidence for the call makes them `read`; a cancelled call
+gives them back. While a message of a sender is on a lease, later ones of that sender stay where they are,
+so two fetches under way at once cannot put a pair's messages into the context in the wrong order.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from palaver.core.context import Context, Decision, NoteEvidence, ReturnLease
+from palaver.core.framing import announce, render_message, render_page
+from palaver.core.receipts import holder
+from palaver.core.state import Agent, Receipt, State
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.events import MessagesDelivered, MessagesRead, MessagesReturned
+from palaver.protocol.ids import parse_message_id
+from palaver.protocol.operations.agents import Done
+from palaver.protocol.operations.messages import MessageRecord, TakeMessages, Taken
+
+LARGE_MAX = 8
+"""Messages looked at in one fetch that are probably too large for it."""
+
+
+def decide_take(state: State, operation: TakeMessages, context: Context) -> Decision:
+    """Lease what fits to the call; a repeat of the call gets the same again."""
+    agent = holder(state, context)
+    limits = context.limits
+    chars = operation.chars or limits.take_chars_max
+    if not 0 < chars <= limits.take_chars_max:
+        raise PalaverError("limit_exceeded", f"`chars` must be from 1 to {limits.take_chars_max}.")
+    if not 1 <= operation.limit <= limits.peek_max:
+        raise PalaverError("limit_exceeded", f"`limit` must be from 1 to {limits.peek_max}.")
+    if operation.offset < 0 or (operation.offset and operation.id is None):
+        raise PalaverError("bad_request", "`offset` must not be negative, and needs an `id`.")
+    if len(operation.call) > limits.text_length_max:
+        raise PalaverError("limit_exceeded", f"`call` is longer than {limits.text_length_max}.")
+    if operation.id is not None:
+        return _take_page(agent, operation, context, chars)
+    lease = agent.calls.get(operation.call) if operation.call else None
+    if lease is not None:
+        seqs = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
+        return Decision(Taken(messages=_records(agent, seqs, context), waiting=len(agent.pending)))
+    room = min(operation.limit, limits.window_messages_max - len(agent.leased))
+    taken, large = _choose(agent, room, context, chars)
+    waiting = len(agent.pending) - len(taken)
+    reply = Taken(messages=[record for _, record in taken], large=large, waiting=waiting)
+    seqs = [seq for seq, _ in taken]
+    return Decision(reply, [MessagesDelivered(agent.id, seqs, operation.call)] if seqs else [])
+
+
+def _choose(
+    agent: Agent, room: int, context: Context, chars: int
+) -> tuple[list[tuple[int, MessageRecord]], list[MessageRecord]]:
+    """What goes along now, oldest first, and what is too large to; order holds for each sender."""
+    held = {receipt.sender for receipt in agent.leased.values()}
+    candidates = _candidates(agent, held, room, chars)
+    whole = chars
+    taken: list[tuple[int, MessageRecord]] = []
+    large: list[MessageRecord] = []
+    for seq, record in zip(candidates, _records(agent, candidates, context), strict=True):
+        sender = agent.pending[seq].sender
+        if sender in held:
+            continue
+        size = len(render_message(record, now=context.now))
+        if size <= chars and len(taken) < room:
+            chars -= size
+            taken.append((seq, record))
+            continue
+        held.add(sender)  # what it sent later must not overtake this one
+        if (size > whole or not taken) and (chars > 0 or not large):
+            large.append(msgspec.structs.replace(record, body=size, context=None))
+            chars -= len(announce(record, now=context.now, size=size))
+    return taken, large
+
+
+def _candidates(agent: Agent, held: set[str], room: int, chars: int) -> list[int]:
+    """The first that may fit, judged by their sizes in bytes: rendering adds to a text and takes nothing."""
+    candidates: list[int] = []
+    room_bytes = 4 * chars  # no character has more
+    large = 0
+    passed = set(held)
+    for seq, receipt in agent.pending.items():
+        if len(candidates) - large >= room or room_bytes <= 0 or large >= LARGE_MAX:
+            break
+        if receipt.sender in passed:
+            continue
+        candidates.append(seq)
+        if receipt.size <= chars:
+            room_bytes -= receipt.size
+        else:
+            large += 1  # probably only announced: it must not keep smaller ones of others waiting
+            passed.add(receipt.sender)
+    return candidates
+
+
+def _take_page(agent: Agent, operation: TakeMessages, context: Context, chars: int) -> Decision:
+    """One part of a message. It is leased with its last part: who asks for that one has seen the others."""
+    seq = parse_message_id(operation.id or "")
+    if seq not in agent.pending and seq not in agent.leased:
+        raise PalaverError(
+            "unknown_message",
+            f"No message {operation.id!r} waits for you.",
+            "It was fetched already, or is not for you.",
+        )
+    (record,) = _records(agent, [seq], context)
+    _, following, total = render_page(record, now=context.now, offset=operation.offset, chars=chars)
+    if operation.offset and operation.offset >= total:
+        raise PalaverError("bad_request", f"`offset` must be below {total}, the length of {operation.id}.")
+    fetched = seq in agent.pending and not following
+    reply = Taken(messages=[record], waiting=len(agent.pending) - fetched, next_offset=following)
+    return Decision(reply, [MessagesDelivered(agent.id, [seq], operation.call)] if fetched else [])
+
+
+def _records(agent: Agent, seqs: list[int], context: Context) -> list[MessageRecord]:
+    records = context.records(seqs)
+    for place, seq in enumerate(seqs):
+        receipt = agent.leased.get(seq) or agent.pending[seq]
+        if receipt.seen_by not in ("", agent.session):
+            records[place] = msgspec.structs.replace(records[place], repeat=True)
+    return records
+
+
+# -- what became of it --------------------------------------------------------------------------------
+
+
+def decide_evidence(state: State, command: NoteEvidence, _context: Context) -> Decision:
+    """What these calls fetched was read."""
+    agent = _of_session(state, command)
+    if agent is None:
+        return Decision()
+    leases = {agent.calls[call] for call in command.calls if call in agent.calls}
+    seqs = [seq for seq, receipt in agent.leased.items() if receipt.lease in leases]
+    return Decision(None, [MessagesRead(agent.id, seqs, command.evidence)] if seqs else [])
+
+
+def decide_return(state: State, command: ReturnLease, _context: Context) -> Decision:
+    """What this call fetched was not read."""
+    agent = _of_session(state, command)
+    lease = None if agent is None else agent.calls.get(command.call)
+    if agent is None or lease is None:
+        return Decision(Done())
+    seqs = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
+    return Decision(Done(), [MessagesReturned(agent.id, seqs)] if seqs else [])
+
+
+def _of_session(state: State, command: NoteEvidence | ReturnLease) -> Agent | None:
+    agent = state.agents.get(command.agent)
+    return agent if agent is not None and agent.session == command.session else None
+
+
+def apply_returned(state: State, event: MessagesReturned) -> None:
+    """The messages wait again, in their old places."""
+    agent = state.agents[event.agent]
+    back: dict[int, Receipt] = {}
+    for seq in event.seqs:
+        receipt = agent.leased.pop(seq)
+        receipt.lease = 0
+        receipt.deadline += state.awake
+        agent.earliest = min(agent.earliest, receipt.deadline)
+        agent.leased_bytes -= receipt.size
+        agent.pending_bytes += receipt.size
+        back[seq] = receipt
+    agent.pending = dict(sorted({**back, **agent.pending}.items()))

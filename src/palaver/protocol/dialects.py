@@ -1,0 +1,315 @@
+"""Dialects: sets of tool names for the same operations, as data; a gateway builds its tools from them.
+
+`palaver` is our own. `f2` has the names and record shapes of an agent registry, `agent-network` those of a
+mesh skill, for agents and prompts that know them already. What a tool says is for a model: each word is paid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from palaver.protocol.operations.agents import (
+    GetAgent,
+    Heartbeat,
+    ListAgents,
+    RegisterAgent,
+    UnregisterAgent,
+    UpdateAgent,
+)
+from palaver.protocol.operations.base import Operation
+from palaver.protocol.operations.history import ReadHistory, SearchMessages
+from palaver.protocol.operations.messages import MessageStatus, PeekMessages, SendMessage, TakeMessages
+from palaver.protocol.operations.topics import Subscribe, Unsubscribe
+
+CORE = "core"
+ALL = "all"
+WAIT_S_MAX = 600.0
+ONCE_S = 60.0
+"""The mesh skill has its agents send again after a timeout; the same within this is sent once."""
+
+TEXT: dict[str, Any] = {"type": "string"}
+OBJECT: dict[str, Any] = {"type": "object"}
+
+
+class Argument(NamedTuple):
+    """One argument of a tool: a field of its operation, perhaps under another name."""
+
+    field: str
+    doc: str = ""
+    name: str = ""
+    """Empty: the field's own."""
+    needed: bool = False
+    """Needed here, although the operation has a default."""
+    schema: Mapping[str, Any] | None = None
+    """Instead of the field's own type, where clients need it plainer."""
+
+    @property
+    def word(self) -> str:
+        """The name the caller uses."""
+        return self.name or self.field
+
+
+class Tool(NamedTuple):
+    """One tool: an operation under a name, with some of its fields."""
+
+    name: str
+    operation: type[Operation[Any]]
+    doc: str
+    arguments: tuple[Argument, ...] = ()
+    fixed: Mapping[str, Any] = {}
+    """Fields that the tool sets by itself."""
+    reads: bool = False
+    """It changes nothing."""
+    repeatable: bool = False
+    """Calling it again with the same arguments changes nothing more."""
+    destroys: bool = False
+    """It may give something up for good."""
+    waits: bool = False
+    """It takes `wait_s` and may be held open."""
+    set: str = CORE
+    """`core`, or `all`: only on request."""
+
+
+class Dialect(NamedTuple):
+    """A set of tools, and how much of joining the client does itself."""
+
+    name: str
+    tools: tuple[Tool, ...]
+    joins: bool = True
+    """The session is an agent from its first moment; else when it registers, or first needs to be one."""
+    reply_with: str = "agent_send"
+
+
+_PAST = (
+    Argument("peer", "Only with this agent."),
+    Argument("since", "Unix seconds."),
+    Argument("until", "Unix seconds."),
+    Argument("before", "A message id: only older ones."),
+    Argument("limit", "At most 200."),
+)
+_PARTS = (
+    Argument("id", "Of a large message, to read it in parts."),
+    Argument("offset", "With id: where to go on."),
+)
+TEXT_OR_OBJECT: dict[str, Any] = {"anyOf": [TEXT, OBJECT]}
+_TO = "A peer's name, several, `broadcast` (all online peers of this project) or `#topic`."
+
+PALAVER = Dialect(
+    "palaver",
+    (
+        Tool(
+            "list_peers",
+            ListAgents,
+            "Other agents you can message: online in this project, or all.",
+            (
+                Argument("all", "Also offline ones and other projects'."),
+                Argument("capability", "Only peers that announce it."),
+            ),
+            reads=True,
+        ),
+        Tool(
+            "agent_send",
+            SendMessage,
+            "Send a message to other agents. It is stored at once and kept until read, by default for an "
+            "hour. A reply comes later by get_messages; do not wait or resend.",
+            (
+                Argument("to", _TO),
+                Argument("body", "What to say; complete in itself.", schema=TEXT),
+                Argument("re", "The id of the message you answer."),
+                Argument("mode", "What you want of the recipient; left out: just read it."),
+                Argument("context", "Facts to travel along.", schema=OBJECT),
+                Argument("ttl_s", "Seconds it may wait unread; default 3600."),
+                Argument("confirm", "Needed for very large broadcasts."),
+            ),
+        ),
+        Tool(
+            "get_messages",
+            TakeMessages,
+            "Fetch messages waiting for you. Call it when a result says that messages wait.",
+            _PARTS,
+            waits=True,
+        ),
+        Tool(
+            "message_status",
+            MessageStatus,
+            "How far a message you sent got: pending, delivered, read, answered or expired.",
+            (Argument("id"),),
+            reads=True,
+        ),
+        Tool(
+            "announce",
+            UpdateAgent,
+            "Set your own name (that of an absent agent brings its mail), or say what you can do.",
+            (
+                Argument("name", "A short new name; peers write to it."),
+                Argument("capabilities", "Short words, e.g. rust, review."),
+                Argument("metadata", schema=OBJECT),
+            ),
+            repeatable=True,
+        ),
+        Tool(
+            "subscribe",
+            Subscribe,
+            "Receive what is sent to a topic.",
+            (Argument("topic", "Such as #build."),),
+            repeatable=True,
+        ),
+        Tool("unsubscribe", Unsubscribe, "Leave a topic.", (Argument("topic"),), repeatable=True, set=ALL),
+        Tool(
+            "get_agent", GetAgent, "All that is known of one agent.", (Argument("name"),), reads=True, set=ALL
+        ),
+        Tool(
+            "peek_messages",
+            PeekMessages,
+            "Look at waiting messages without taking them.",
+            (Argument("limit", "At most 200."),),
+            reads=True,
+            set=ALL,
+        ),
+        Tool(
+            "read_history",
+            ReadHistory,
+            "What you sent and received before, newest first.",
+            _PAST,
+            reads=True,
+            set=ALL,
+        ),
+        Tool(
+            "search_messages",
+            SearchMessages,
+            "Find earlier messages by their words.",
+            (
+                Argument("query", 'All words must occur; "a phrase"; begin*.'),
+                *_PAST,
+            ),
+            reads=True,
+            set=ALL,
+        ),
+        Tool(
+            "heartbeat", Heartbeat, "A sign of life; any call is one.", reads=True, repeatable=True, set=ALL
+        ),
+        Tool(
+            "leave",
+            UnregisterAgent,
+            "Leave the mesh; mail is kept until you return.",
+            (Argument("forget", "Give name and mail up."),),
+            destroys=True,
+            set=ALL,
+        ),
+    ),
+)
+
+_AGENT_ID = "An agent's id or name."
+_MODE = Argument("mode", "challenge, agree, collaborate or deduce.")
+
+F2 = Dialect(
+    "f2",
+    (
+        Tool(
+            "register_agent",
+            RegisterAgent,
+            "Announce your presence to the broker.",
+            (
+                Argument("name", "Short; others write to it. One in use gets a suffix."),
+                Argument("kind", "What kind of agent, e.g. claude-code.", name="type"),
+                Argument("capabilities", "What you can do."),
+            ),
+            repeatable=True,
+        ),
+        Tool("unregister_agent", UnregisterAgent, "Disconnect cleanly."),
+        Tool("heartbeat", Heartbeat, "Keep-alive; any call is one.", reads=True, repeatable=True),
+        Tool(
+            "list_agents",
+            ListAgents,
+            "All other online agents, of every project.",
+            fixed={"all": True},
+            reads=True,
+        ),
+        Tool(
+            "get_agent_info",
+            GetAgent,
+            "Details of one agent.",
+            (Argument("name", _AGENT_ID, name="agent_id"),),
+            reads=True,
+        ),
+        Tool(
+            "query_capabilities",
+            ListAgents,
+            "Online agents with a capability.",
+            (Argument("capability", needed=True),),
+            fixed={"all": True},
+            reads=True,
+        ),
+        Tool(
+            "send_message",
+            SendMessage,
+            "Send a message to one agent. Answers come by get_messages.",
+            (
+                Argument("to", "An agent's id or name, or #topic.", name="agent_id", schema=TEXT),
+                Argument("body", name="message", schema=TEXT),
+                _MODE,
+                Argument("context", schema=OBJECT),
+                Argument("kind", "request, response or notification.", name="type"),
+                Argument("re", "The message_id you answer."),
+            ),
+        ),
+        Tool(
+            "broadcast",
+            SendMessage,
+            "Send to all online agents of this project.",
+            (Argument("body", name="message", schema=TEXT), _MODE),
+            fixed={"to": "broadcast", "confirm": True},
+        ),
+        Tool("get_messages", TakeMessages, "Fetch your pending messages.", _PARTS, waits=True),
+        Tool(
+            "subscribe", Subscribe, "Receive what is sent to a topic.", (Argument("topic"),), repeatable=True
+        ),
+    ),
+    joins=False,
+    reply_with="send_message",
+)
+
+AGENT_NETWORK = Dialect(
+    "agent-network",
+    (
+        Tool("list_peers", ListAgents, "Who is online now, yourself excluded.", reads=True),
+        Tool(
+            "agent_send",
+            SendMessage,
+            "Send to a peer, several, or broadcast; returns a status: received, denied, timeout, sent or "
+            "refused. Replies arrive in a later turn.",
+            (
+                Argument("to", "A peer, a list of peers, or broadcast."),
+                Argument("body", "Text or JSON.", schema=TEXT_OR_OBJECT),
+                Argument("re", "The id you reply to."),
+                Argument("confirm", "Needed for very large broadcasts."),
+            ),
+            fixed={"once_s": ONCE_S},
+        ),
+        Tool(
+            "get_messages",
+            TakeMessages,
+            "Drain and read your inbox; call it at the start of every turn.",
+            _PARTS,
+        ),
+        Tool(
+            "agent_request",
+            SendMessage,
+            "DEPRECATED, use agent_send: sends, and blocks until the peer replies.",
+            (
+                Argument("to", "A peer.", schema=TEXT),
+                Argument("body", "Text or JSON.", schema=TEXT_OR_OBJECT),
+            ),
+            fixed={"once_s": ONCE_S},
+            waits=True,
+        ),
+    ),
+)
+
+DIALECTS: dict[str, Dialect] = {each.name: each for each in (PALAVER, F2, AGENT_NETWORK)}
+
+
+def tools_of(dialect: Dialect, wanted: str) -> dict[str, Tool]:
+    """The tools of a dialect: the core set, or all."""
+    return {tool.name: tool for tool in dialect.tools if wanted == ALL or tool.set == CORE}
