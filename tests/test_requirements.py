@@ -30,7 +30,7 @@ FORBIDDEN = {
     "a path of one machine": re.compile(r"(?<![\w.}$-])/(?:work|root)/"),
 }
 CACHES = {".pytest_cache", ".hypothesis", ".ruff_cache", ".import_linter_cache", "__pycache__"}
-NOT_OURS = {".git", ".venv", "build", "dist", *CACHES}
+NOT_OURS = {".git", ".venv", ".node", ".clients", "build", "dist", *CACHES}
 
 Row = tuple[str, str]
 

@@ -26,6 +26,7 @@ from palaver.broker.engine import Engine
 from palaver.broker.housekeeping import Housekeeping
 from palaver.broker.server import Server, connection_factory
 from palaver.broker.ticker import Ticker
+from palaver.gateways.shims import ShimDoor
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import Done
 from palaver.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
@@ -151,6 +152,7 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
         greeting_s=settings.greeting_s,
         connections_max=settings.connections_max,
     )
+    shims = server.doors["shim"] = ShimDoor(engine, server, offline_after_s=settings.offline_after_s)
     stop = asyncio.Event()
     _answer_for_broker(engine, server, settings, stop)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -170,6 +172,7 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
     listener.close()
     settings.socket.unlink(missing_ok=True)
     server.dismiss_all()
+    await shims.drain()
     ticker.note_refusals()
     await asyncio.sleep(0)  # let the last bytes leave
     while engine.scheduled:  # noqa: ASYNC110 - the loop has to turn for the last tick

@@ -11,6 +11,8 @@ import traceback
 from collections.abc import Callable
 
 READY = b"ready"
+KILLED = 71
+"""The exit code if the broker was killed before it listened."""
 DESCRIPTORS_MAX = 65_536
 
 
@@ -36,6 +38,9 @@ def detach() -> int:
         if said.startswith(READY):
             return 0
     _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status) and not said:
+        sys.stderr.write("The broker was killed while it started.\n")
+        return KILLED
     sys.stderr.write(said.decode(errors="replace") or "The broker ended without a word.\n")
     return os.waitstatus_to_exitcode(status) or 70
 

@@ -1,0 +1,212 @@
+"""A tool call from its arguments to its answer: one operation of the table, in one dialect's words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, cast
+
+from palaver.core.limits import Limits
+from palaver.gateways import answers, f2, network
+from palaver.gateways.answers import Answer
+from palaver.gateways.joining import Joining
+from palaver.gateways.sessions import ShimSession
+from palaver.gateways.tools import form_of
+from palaver.protocol.dialects import Dialect, Tool, tools_of
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.operations.agents import (
+    AgentList,
+    AgentRecord,
+    RegisterAgent,
+    UnregisterAgent,
+    UpdateAgent,
+)
+from palaver.protocol.operations.base import SCRIPT, Operation
+from palaver.protocol.operations.history import History
+from palaver.protocol.operations.messages import (
+    Inbox,
+    MessageStatusReply,
+    PeekMessages,
+    SendMessage,
+    Sent,
+    TakeMessages,
+    Taken,
+)
+from palaver.protocol.operations.topics import Topics
+
+BEAT_S = 5.0
+REQUEST_S = 45.0
+"""How long the deprecated blocking request is held; some clients give a call up after a minute."""
+
+Progress = Callable[[float, float], Awaitable[None]]
+
+
+class Ask(NamedTuple):
+    """One tool call as it came."""
+
+    number: int
+    birth_us: int
+    call: str
+    conversation: str
+    progress: Progress
+
+
+class Calls:
+    """The tools of one session."""
+
+    def __init__(self, session: ShimSession, joining: Joining, dialect: Dialect, limits: Limits) -> None:
+        self._session = session
+        self._joining = joining
+        self._dialect = dialect
+        self._limits = limits
+        self.tools = tools_of(dialect, session.hello.tools)
+
+    async def call(self, tool: Tool, arguments: dict[str, Any], ask: Ask) -> Answer:
+        """Carry a call out; a refusal is an answer too, for the model to read."""
+        try:
+            operation, wait_s = form_of(tool).parse(arguments, self._extra(tool, ask))
+            if self._dialect.joins or SCRIPT not in operation.callers:
+                await self._joining.ensure()
+            answer = await self._carry_out(tool, operation, wait_s, ask)
+        except PalaverError as error:
+            sending = self._dialect.name == "agent-network" and tool.operation is SendMessage
+            answer = network.say_refused(error) if sending else answers.refusal(error)
+        note, self._joining.note = self._joining.note, ""
+        answer = answer.noted(note) if note else answer
+        agent = self._session.agent
+        if agent is not None and tool.operation is not TakeMessages:
+            answer = answers.with_waiting(answer, len(agent.pending))
+        return f2.as_json(answer) if self._dialect.name == "f2" else answer
+
+    def _extra(self, tool: Tool, ask: Ask) -> dict[str, Any]:
+        """What a repeat of the same line has in common with the first: it makes a repeat harmless."""
+        if tool.operation is SendMessage:
+            return {"key": f"{ask.birth_us:x}-{self._session.instance[:16]}-{ask.number}"}
+        if tool.operation is TakeMessages:
+            return {"call": ask.call}
+        if tool.operation is RegisterAgent:
+            return {"session": self._session.instance}
+        return {}
+
+    async def _carry_out(
+        self, tool: Tool, operation: Operation[Any], wait_s: float | None, ask: Ask
+    ) -> Answer:
+        if isinstance(operation, TakeMessages):
+            return self._say_taken(operation, await self._take(operation, wait_s or 0.0, ask))
+        if isinstance(operation, RegisterAgent):
+            return await self._register(operation)
+        reply = await self._session.ask(operation)
+        if tool.waits and isinstance(reply, Sent):
+            held_s = REQUEST_S if wait_s is None else wait_s
+            return await self._await_reply(reply, held_s if reply.status == "received" else 0.0, ask)
+        return self._say(tool, operation, reply)
+
+    # -- mail -----------------------------------------------------------------------------------------
+
+    async def _take(self, operation: TakeMessages, wait_s: float, ask: Ask) -> Taken:
+        """Fetch what waits; hold the call until something does, or its time is up."""
+
+        async def look() -> Taken | None:
+            reply: Taken = await self._session.ask(operation)
+            return reply if reply.messages or reply.waiting else None
+
+        reply = await self._hold(look, wait_s, ask) or Taken()
+        if reply.messages and not reply.next_offset:
+            self._session.note_fetch(
+                ask.number, ask.call, [each.id for each in reply.messages], ask.conversation
+            )
+        return reply
+
+    async def _hold(self, look: Callable[[], Awaitable[Any]], wait_s: float, ask: Ask) -> Any:
+        """Look, and again whenever there is news, until something is found or the time is up."""
+        clock = asyncio.get_running_loop().time
+        # A call that is sent again to the next broker does not begin anew.
+        began = clock() - max(0.0, self._session.awake - ask.birth_us / 1_000_000)
+        beats = 0
+        mails = self._session.mails
+        while (found := await look()) is None:
+            left = began + wait_s - clock()
+            if left <= 0 or self._session.leaving:
+                return None
+            if not await self._session.news(mails, min(left, BEAT_S)):
+                beats += 1
+                await ask.progress(min(beats * BEAT_S, wait_s), wait_s)
+            mails = self._session.mails
+        return found
+
+    async def _await_reply(self, sent: Sent, wait_s: float, ask: Ask) -> Answer:
+        """The deprecated blocking request: hold the call until the peer replies."""
+
+        async def look() -> Taken | None:
+            inbox: Inbox = await self._session.ask(PeekMessages(limit=self._limits.peek_max))
+            if all(each.re != sent.id for each in inbox.messages):
+                return None
+            # With it comes what was there before: nothing overtakes.
+            return await self._session.ask(TakeMessages(call=ask.call))
+
+        taken = await self._hold(look, wait_s, ask) if wait_s else None
+        if taken is not None:
+            self._session.note_fetch(
+                ask.number, ask.call, [each.id for each in taken.messages], ask.conversation
+            )
+        return network.say_request(sent, taken, now=self._session.now)
+
+    # -- joining --------------------------------------------------------------------------------------
+
+    async def _register(self, operation: RegisterAgent) -> Answer:
+        if self._session.known() is None:
+            await self._joining.register(operation.name, operation.kind, operation.capabilities)
+        else:
+            await self._joining.ensure()
+            changes = UpdateAgent(
+                name=operation.name, kind=operation.kind, capabilities=operation.capabilities, suffix=True
+            )
+            record: AgentRecord = await self._session.ask(changes)
+            if record.name.lower() != operation.name.lower():
+                self._joining.note = f"{operation.name!r} is in use by a live agent; you are {record.name!r}."
+        return f2.say_registered(await self._joining.ensure())
+
+    # -- words ----------------------------------------------------------------------------------------
+
+    def _say_taken(self, operation: TakeMessages, reply: Taken) -> Answer:
+        now, reply_with = self._session.now, self._dialect.reply_with
+        if operation.id is not None:
+            chars = operation.chars or self._limits.take_chars_max
+            return answers.say_page(reply, operation, now=now, reply_with=reply_with, chars=chars)
+        if self._dialect.name == "f2":
+            return f2.say_taken(reply, self._session)
+        if self._dialect.name == "agent-network":
+            return network.say_taken(reply, now=now)
+        return answers.say_taken(reply, now=now, reply_with=reply_with)
+
+    def _say(self, tool: Tool, operation: Operation[Any], reply: Any) -> Answer:
+        if self._dialect.name == "f2":
+            return f2.say(tool, operation, reply, self._session)
+        if self._dialect.name == "agent-network":
+            return network.say(operation, reply)
+        return self._say_own(operation, reply)
+
+    def _say_own(self, operation: Operation[Any], reply: Any) -> Answer:
+        agent = self._session.agent
+        me = "" if agent is None else agent.name
+        now, reply_with = self._session.now, self._dialect.reply_with
+        match reply:
+            case AgentList():
+                return answers.say_peers(reply, me, getattr(operation, "capability", None))
+            case Sent():
+                return answers.say_sent(reply, cast("SendMessage", operation), self._limits.ttl_s)
+            case MessageStatusReply():
+                return answers.say_status(reply)
+            case AgentRecord():
+                return answers.say_agent(reply, own=isinstance(operation, UpdateAgent))
+            case Topics():
+                return answers.say_topics(reply)
+            case Inbox():
+                return answers.say_inbox(reply, now=now, reply_with=reply_with)
+            case History():
+                return answers.say_history(reply, now=now, me=me)
+            case _:
+                left = (
+                    "You left; your next call joins again." if isinstance(operation, UnregisterAgent) else ""
+                )
+                return answers.say_done(reply)._replace(text=left or reply.note or "Done.")

@@ -1,0 +1,119 @@
+"""How an MCP session becomes an agent: its kind, its name, and who else speaks as it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from palaver.core.state import Agent
+from palaver.gateways.sessions import ShimSession
+from palaver.protocol.addresses import NAME_LENGTH_MAX, is_name
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.operations.agents import RegisterAgent, Registered
+
+_NOT_NAME = re.compile(r"[^A-Za-z0-9_]+")
+
+
+class Client(NamedTuple):
+    """A program that speaks MCP, by the name it gives itself."""
+
+    kind: str
+    short: str
+    owns: bool = False
+    """Its process is one agent: a command that it runs speaks as that agent. Not so for an editor."""
+
+
+CLIENTS = {
+    "claude-code": Client("claude-code", "claude", owns=True),
+    "codex-mcp-client": Client("codex", "codex", owns=True),
+    "gemini-cli-mcp-client": Client("gemini-cli", "gemini", owns=True),
+    "opencode": Client("opencode", "opencode", owns=True),
+}
+
+
+class Joining:
+    """One session's way to its name, and back to it."""
+
+    def __init__(self, session: ShimSession) -> None:
+        self._session = session
+        self._lock = asyncio.Lock()
+        self._info: dict[str, Any] = {}
+        self.note = ""
+        """Says so if the name is not the one asked for; told once."""
+
+    def meet(self, info: dict[str, Any] | None) -> None:
+        """The client says which program it is."""
+        if info is not None and not self._info:
+            self._info = info
+
+    async def ensure(self) -> Agent:
+        """Be an agent: the one this session was, or a new one.
+
+        Raises:
+            PalaverError: it may not.
+        """
+        async with self._lock:
+            if self._session.agent is None:
+                before = self._session.known()
+                await (self._resume(before) if before is not None else self._join())
+        agent = self._session.agent
+        if agent is None:
+            raise PalaverError("not_registered", "This session has no agent at the moment.", "Try again.")
+        return agent
+
+    async def register(self, name: str, kind: str, capabilities: list[str] | None) -> Registered:
+        """Become an agent under a name and kind of the client's choosing."""
+        async with self._lock:
+            return await self._register(name=name, kind=kind, capabilities=capabilities)
+
+    async def _join(self) -> None:
+        client = self._client()
+        usual = default_name(self._session.hello.cwd, client.short)
+        asked = self._session.hello.name
+        try:
+            await self._register(name=asked or usual, kind=client.kind, capabilities=None)
+        except PalaverError as error:
+            if error.code != "name_invalid" or not asked:
+                raise
+            reply = await self._register(name=usual, kind=client.kind, capabilities=None)
+            self.note = f"{error.message} You are {reply.name!r}."
+
+    async def _resume(self, before: Agent) -> None:
+        await self._register(name=before.name, kind=before.kind, capabilities=None, resume=before.id)
+        self._session.recall(before)
+
+    async def _register(
+        self, *, name: str, kind: str, capabilities: list[str] | None, resume: str = ""
+    ) -> Registered:
+        session = self._session
+        metadata = {"cwd": session.hello.cwd, "version": str(self._info.get("version", ""))[:64]}
+        reply: Registered = await session.ask(
+            RegisterAgent(
+                name=name,
+                kind=kind,
+                capabilities=capabilities,
+                metadata=None if resume else {key: value for key, value in metadata.items() if value},
+                cwd=session.hello.cwd,
+                session=session.instance,
+                resume=resume,
+                owns_process=self._client().owns,
+                pulls=True,
+            )
+        )
+        self.note = reply.note
+        return reply
+
+    def _client(self) -> Client:
+        name = str(self._info.get("name", ""))
+        word = _NOT_NAME.sub("-", name).strip("-").lower()[:32] or "mcp"
+        return CLIENTS.get(name, Client(word, word))
+
+
+def default_name(cwd: str, short: str) -> str:
+    """`folder-client`, made of what a name may hold."""
+    folder = _NOT_NAME.sub("-", PurePath(cwd).name).strip("-_")
+    room = NAME_LENGTH_MAX - len(short) - 4
+    name = f"{folder[:room].rstrip('-_')}-{short}" if folder else short
+    return name if is_name(name) else "agent"

@@ -1,0 +1,14 @@
+"""What an MCP client starts, by path, with `python -I -S`: the shim. Its work is in `palaver.relay.shim`.
+
+A program started by its path is compiled each time; a module is compiled once. This path is in the
+configurations of clients and stays as it is.
+"""
+
+import os
+import sys
+
+if __name__ == "__main__":
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    from palaver.relay.shim import main
+
+    os._exit(main())
