@@ -1,6 +1,6 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup bench-setup up test check reference format kills bench bench-quick clean
+.PHONY: help setup test-setup node-setup bench-setup up test test-mcp check reference format kills bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
@@ -24,8 +24,14 @@ up: setup ## run the broker in the foreground
 test-setup:
 	@PYTHON='$(PYTHON)' scripts/setup zsh
 
-test: test-setup ## run the whole test suite
-	@$(BIN)/python -m pytest
+test: test-setup ## run the whole test suite, but for what needs foreign programs
+	@$(BIN)/python -m pytest --ignore=tests/mcp
+
+node-setup: setup
+	@scripts/setup-node
+
+test-mcp: node-setup ## let the MCP Inspector and the conformance suite test the MCP server
+	@$(BIN)/python -m pytest tests/mcp
 
 check: setup ## formatting, lint, types, layers, the requirements manifest
 	@$(BIN)/ruff format --check .
@@ -52,5 +58,5 @@ bench-quick: bench-setup ## the same in a minute, with wider error bars
 	@$(BIN)/python -m bench --quick
 
 clean: ## remove .venv, caches and build output
-	rm -rf .venv .venv.lock build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache
+	rm -rf .venv .venv.lock .node .clients build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
