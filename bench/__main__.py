@@ -22,6 +22,11 @@ from bench.report import Section, write_json
 from bench.rows.command import measure_commands
 from bench.rows.growth import measure_agents, measure_backlog
 from bench.rows.load import measure_load
+from bench.rows.mcp_call import measure_mcp_call
+from bench.rows.mcp_memory import measure_mcp_memory
+from bench.rows.mcp_schema import measure_mcp_schema
+from bench.rows.mcp_stall import measure_mcp_stall
+from bench.rows.mcp_start import measure_mcp_start
 from bench.rows.memory import measure_memory
 from bench.rows.stored import measure_stored
 from bench.table import render
@@ -91,6 +96,11 @@ _GROUPS: Mapping[str, Measure] = {
     "memory": measure_memory,
     "growth-agents": measure_agents,
     "growth-backlog": measure_backlog,
+    "mcp-start": measure_mcp_start,
+    "mcp-memory": measure_mcp_memory,
+    "mcp-call": measure_mcp_call,
+    "mcp-stall": measure_mcp_stall,
+    "mcp-schema": measure_mcp_schema,
 }
 _STORED: Mapping[str, str] = {"stored": "load on a long history", "restart": "kill -9 to first ack"}
 

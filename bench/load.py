@@ -250,9 +250,9 @@ async def _sample(tally: Tally, window_s: float, pid: int) -> LoadSample:
         raise RoundFailed("not one message was completed inside the window")
     return LoadSample(
         per_s=done / took_s,
-        ack_p50_us=_quantile(ack_s, 0.5) * 1e6,
-        ack_p99_us=_quantile(ack_s, 0.99) * 1e6,
-        receive_p50_us=_quantile(receive_s, 0.5) * 1e6,
+        ack_p50_us=quantile(ack_s, 0.5) * 1e6,
+        ack_p99_us=quantile(ack_s, 0.99) * 1e6,
+        receive_p50_us=quantile(receive_s, 0.5) * 1e6,
         server_cpu_us=server_s / done * 1e6,
         client_cpu_us=client_s / done * 1e6,
         others_percent=max(0.0, all_s - server_s - client_s) / took_s * 100,
@@ -264,7 +264,8 @@ async def _bounded(work: Coroutine[Any, Any, Result]) -> Result:
         return await work
 
 
-def _quantile(ordered: Sequence[float], share: float) -> float:
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which this share of sorted values lies."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 

@@ -24,6 +24,10 @@ class Plan:
     command_repeats: int
     listens: int
     memory_rounds: int
+    mcp_starts: int
+    mcp_calls: int
+    mcp_sessions: int
+    mcp_stall_s: float
 
     @property
     def judges(self) -> bool:
@@ -58,6 +62,10 @@ FULL = Plan(
     command_repeats=15,
     listens=3,
     memory_rounds=3,
+    mcp_starts=9,
+    mcp_calls=1_000,
+    mcp_sessions=50,
+    mcp_stall_s=1.5,
 )
 
 QUICK = Plan(
@@ -76,4 +84,8 @@ QUICK = Plan(
     command_repeats=3,
     listens=1,
     memory_rounds=1,
+    mcp_starts=3,
+    mcp_calls=200,
+    mcp_sessions=50,
+    mcp_stall_s=0.5,
 )

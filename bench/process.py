@@ -3,6 +3,7 @@
 Figures come from /proc, so the bench runs on Linux only.
 """
 
+import fcntl
 import os
 import resource
 import select
@@ -105,6 +106,15 @@ def rss_mb(pid: int) -> float:
     raise RoundFailed(f"process {pid} has no memory: it has ended")
 
 
+def pss_mb(pid: int) -> float | None:
+    """The same, with each shared page divided among those that share it; None if the kernel does not tell."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("Pss:")), None)
+
+
 def settle(pid: int, *, quiet_s: float = 0.5, patience_s: float = 60.0) -> None:
     """Wait until the process stops working by itself (saving, indexing after a load)."""
     deadline_s = time.monotonic() + patience_s
@@ -146,6 +156,18 @@ def kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     wait_until_ended(pid)
+
+
+def lock_holder(path: Path) -> int:
+    """The process that holds this lock file and has written its id into it; 0 if none does."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return 0
+    except BlockingIOError:
+        return int(path.read_text() or 0)
+    return 0
 
 
 def raise_file_limit() -> None:

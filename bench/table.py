@@ -16,6 +16,16 @@ What these figures do not show
 - echo is one round trip of the bytes, nothing parsed or stored; the others need two and more per message.
 - naive commits twice for each message (send and confirmation), as the cycle demands of everyone.
 - hcom has no server and no confirmation; its figures are whole processes, start-up included.
+- "SDK in process" is the official SDK's server as the agent's own child, favoured: it stores into a file of
+  its own, opens it at the first call, and knows no other agent, no receipt and no broker. Real ones do more.
+- The shim's start needs a broker that runs and has served a shim before; the first shim of a broker waits for
+  the SDK like everybody else (row "first of its broker"), and without a broker for its start besides.
+- The shim is small because the broker holds the SDK, once: see "agents and broker, RSS together". RSS counts
+  shared pages in full for each process; PSS divides them among all who run the same interpreter just then.
+- An MCP call of palaver passes two processes more than the SDK's, and its send is journaled, routed and put
+  into an inbox; the client is a bare pipe, so a real client adds its own time to both.
+- Pings come back to back, which nobody does; both processors are busy with them while the shim comes. The
+  longest of some thousand round trips is the scheduler's as often as the broker's: compare "nobody comes".
 - Closed loop, one send in flight for each client: latency under a light, paced load is lower.
 - Few cores shared with others: differences under 20 % are noise, see min–max, and where "others" (the rest of
   the machine, in percent of one processor) is not small, all is. CPU per message is steadier than msg/s."""

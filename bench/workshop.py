@@ -14,7 +14,7 @@ from bench.load import LoadSample, Shape, measure, run
 from bench.plan import Plan
 from bench.process import wait_for_quiet
 from bench.report import Detail
-from bench.rounds import Outcome
+from bench.rounds import Outcome, Sample
 
 MESSAGES_PER_S = "msg/s"
 
@@ -74,9 +74,18 @@ def load_detail(row: str, contender: str, outcome: Outcome[LoadSample]) -> Detai
 
 def value_detail(row: str, contender: str, unit: str, outcome: Outcome[float]) -> Detail:
     """A contender's median in a row with a single figure."""
-    median = outcome.median(float)
+    return part_detail(row, contender, unit, outcome, float)
+
+
+def part_detail(
+    row: str, contender: str, unit: str, outcome: Outcome[Sample], figure: Callable[[Sample], float]
+) -> Detail:
+    """A contender's median of one figure of its samples, in a row of its own."""
+    median = outcome.median(figure)
     figures = {} if median is None else {"value": median}
-    return Detail(row, contender, unit, figures, outcome.spread(float), len(outcome.samples), outcome.why_not)
+    return Detail(
+        row, contender, unit, figures, outcome.spread(figure), len(outcome.samples), outcome.why_not
+    )
 
 
 def _getter(key: str) -> Callable[[LoadSample], float]:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import palaver
 from bench.engine import Client, Handle, Missing, Received, RoundFailed
-from bench.process import kill, tail, wait_until_ended
+from bench.process import kill, lock_holder, tail, wait_until_ended
 
 COMMAND = Path(sys.executable).with_name("palaver")
 STORED = frozenset({"received", "queued", "sent"})
@@ -126,6 +126,8 @@ class PalaverEngine:
         finally:
             if pid:  # also when the bench is being ended: nothing stays behind
                 kill(pid)
+            if another := lock_holder(self._home / "broker.lock"):  # somebody's shim or client started it
+                kill(another)
 
     def kill(self) -> float:
         """kill -9 the broker; the moment it was done."""
