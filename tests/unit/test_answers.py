@@ -159,7 +159,7 @@ def test_a_fetch_frames_each_message_and_announces_the_rest() -> None:
     assert said.data["messages"][1]["repeat"] is True
     assert taken().text == "No messages."
     assert taken().data == {"messages": []}
-    assert "call get_messages again" in taken(waiting=2).text
+    assert "2 more wait behind" in taken(waiting=2).text
 
 
 def test_a_large_message_is_announced_with_the_call_that_reads_it() -> None:

@@ -23,14 +23,19 @@ class Client(NamedTuple):
     short: str
     owns: bool = False
     """Its process is one agent: a command that it runs speaks as that agent. Not so for an editor."""
+    text_only: bool = False
+    """It shows its model the data of a result instead of the text, and so would drop the frame."""
+    cancels_late: bool = False
+    """It sends a cancellation after every answer that it has used."""
 
 
 CLIENTS = {
-    "claude-code": Client("claude-code", "claude", owns=True),
-    "codex-mcp-client": Client("codex", "codex", owns=True),
+    "claude-code": Client("claude-code", "claude", owns=True, text_only=True),
+    "codex-mcp-client": Client("codex", "codex", owns=True, text_only=True),
     "gemini-cli-mcp-client": Client("gemini-cli", "gemini", owns=True),
-    "opencode": Client("opencode", "opencode", owns=True),
+    "opencode": Client("opencode", "opencode", owns=True, cancels_late=True),
 }
+"""As seen with Claude Code 2.1.325, Codex 0.166.0, Gemini CLI 0.61.0 and OpenCode 1.18.33."""
 
 
 class Joining:
@@ -69,7 +74,7 @@ class Joining:
             return await self._register(name=name, kind=kind, capabilities=capabilities)
 
     async def _join(self) -> None:
-        client = self._client()
+        client = self.client
         usual = default_name(self._session.hello.cwd, client.short)
         asked = self._session.hello.name
         try:
@@ -98,14 +103,16 @@ class Joining:
                 cwd=session.hello.cwd,
                 session=session.instance,
                 resume=resume,
-                owns_process=self._client().owns,
+                owns_process=self.client.owns,
                 pulls=True,
             )
         )
         self.note = reply.note
         return reply
 
-    def _client(self) -> Client:
+    @property
+    def client(self) -> Client:
+        """The program, as far as it has said who it is."""
         name = str(self._info.get("name", ""))
         word = _NOT_NAME.sub("-", name).strip("-").lower()[:32] or "mcp"
         return CLIENTS.get(name, Client(word, word))

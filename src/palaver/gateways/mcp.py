@@ -227,7 +227,8 @@ class Gateway:
     async def _cancel(self, line: ShimLine, asked: str) -> None:
         """What a cancelled call had fetched waits again; only then is the line dealt with."""
         number, call = self._last.get(asked) or self._session.recalled.get(asked) or (0, "")
-        if number:
+        late = self._joining.client.cancels_late and asked not in self._open
+        if number and not late:
             await self._session.give_back(number, call)
         self._session.say(line.number)
 
@@ -334,7 +335,7 @@ class Gateway:
         answer = await self._calls.call(tool, params.arguments or {}, ask)
         return types.CallToolResult(
             content=[types.TextContent(text=answer.text)],
-            structured_content=answer.data,
+            structured_content=None if self._joining.client.text_only else answer.data,
             is_error=answer.failed,
         )
 
