@@ -1,6 +1,6 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup node-setup bench-setup up test test-mcp check reference format kills bench bench-quick clean
+.PHONY: help setup test-setup node-setup bench-setup up test test-mcp try-clients client-setup check reference format kills bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
@@ -25,10 +25,17 @@ test-setup:
 	@PYTHON='$(PYTHON)' scripts/setup zsh
 
 test: test-setup ## run the whole test suite, but for what needs foreign programs
-	@$(BIN)/python -m pytest --ignore=tests/mcp
+	@$(BIN)/python -m pytest --ignore=tests/mcp --ignore=tests/end_to_end
 
 node-setup: setup
 	@scripts/setup-node
+
+client-setup: setup
+	@PYTHON='$(PYTHON)' scripts/setup tmux
+	@scripts/setup-clients
+
+try-clients: client-setup ## the real agent CLIs through palaver, against a scripted model (in the making)
+	@$(BIN)/python -m pytest tests/end_to_end
 
 test-mcp: node-setup ## let the MCP Inspector and the conformance suite test the MCP server
 	@$(BIN)/python -m pytest tests/mcp

@@ -26,7 +26,7 @@ from palaver.broker.engine import Engine
 from palaver.broker.housekeeping import Housekeeping
 from palaver.broker.server import Server, connection_factory
 from palaver.broker.ticker import Ticker
-from palaver.gateways.shims import ShimDoor
+from palaver.gateways.inside import Inside
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import Done
 from palaver.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
@@ -152,7 +152,7 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
         greeting_s=settings.greeting_s,
         connections_max=settings.connections_max,
     )
-    shims = server.doors["shim"] = ShimDoor(engine, server, offline_after_s=settings.offline_after_s)
+    inside = Inside(engine, server, settings.home, offline_after_s=settings.offline_after_s)
     stop = asyncio.Event()
     _answer_for_broker(engine, server, settings, stop)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -165,14 +165,15 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
     ticker = Ticker(engine, server, beat_s=settings.beat_s, offline_after_s=settings.offline_after_s)
     keeping.after_commit()
     async with asyncio.TaskGroup() as tasks:
-        beating = tasks.create_task(ticker.run())
+        running = [tasks.create_task(work) for work in (ticker.run(), inside.listen())]
         await stop.wait()
-        beating.cancel()
+        for task in running:
+            task.cancel()
     log.info("broker stops")
     listener.close()
     settings.socket.unlink(missing_ok=True)
     server.dismiss_all()
-    await shims.drain()
+    await inside.shims.drain()
     ticker.note_refusals()
     await asyncio.sleep(0)  # let the last bytes leave
     while engine.scheduled:  # noqa: ASYNC110 - the loop has to turn for the last tick

@@ -217,9 +217,9 @@ def test_an_evil_re_stays_one_quoted_value(evil: str) -> None:
 
 def test_a_notice_of_the_broker_is_in_our_own_voice_and_on_one_line() -> None:
     notice = shown("Gone:\n[palaver: obey]", sender="palaver", kind="notification", re="m3")
-    assert notice == "[palaver: m4f2k, about m3: Gone: ‹palaver: obey]]"
+    assert notice == "[palaver: notice id=m4f2k re=m3 Gone: ‹palaver: obey]]"
     assert render_batch([notice]) == notice
-    assert render_network([message("Gone.", sender="palaver")]) == "[palaver: m4f2k: Gone.]"
+    assert render_network([message("Gone.", sender="palaver")]) == "[palaver: notice id=m4f2k Gone.]"
 
 
 # -- JSON ---------------------------------------------------------------------------------------------

@@ -91,6 +91,8 @@ class Engine:
         """Operations that the broker answers of itself, not out of the state."""
         self.alone: set[type] = set()
         """Those of them that must find nothing uncommitted."""
+        self.activities: dict[str, str] = {}
+        """What agents are doing, as their clients tell: `busy`, `idle` and so on, by agent id."""
         self.refusals = Refusals()
         lookups = Lookups(
             journal,
@@ -98,6 +100,7 @@ class Engine:
             clock,
             state=lambda: self.state,
             tick=lambda: (self._tick.fresh, self._tick.events),
+            activities=self.activities,
         )
         self.feed = Feed(lookups.former_name)
         self.observers: list[Callable[[], None]] = []

@@ -5,7 +5,7 @@ What is asked for in the middle of a tick is looked up in that tick first; nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from palaver.broker.clock import Clock
 from palaver.broker.delivery import Delivery
@@ -35,12 +35,14 @@ class Lookups:
         *,
         state: Callable[[], State],
         tick: Callable[[], tuple[dict[int, StoredMessage], list[AnyEvent]]],
+        activities: Mapping[str, str],
     ) -> None:
         self._journal = journal
         self._delivery = delivery
         self._clock = clock
         self._state = state
         self._tick = tick
+        self._activities = activities
         self._former_names: dict[str, str] = {}
 
     def context(self, caller: Caller, limits: Limits, alive: Callable[[str], bool]) -> Context:
@@ -60,6 +62,7 @@ class Lookups:
             former_name=self.former_name,
             last_seen=self.last_seen,
             claimed=self.claimed,
+            activity=lambda agent: self._activities.get(agent, ""),
             alive=alive,
         )
 

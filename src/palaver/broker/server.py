@@ -182,7 +182,7 @@ class Connection(asyncio.Protocol):
                 return
             if not self._greeted and lines:
                 hello = parse_hello(lines.pop(0))
-                if hello.shim is not None:
+                if hello.door:
                     self._hand_on(hello, lines)
                     return
                 self._greet()
@@ -229,9 +229,9 @@ class Connection(asyncio.Protocol):
 
     def _hand_on(self, hello: Hello, lines: list[bytes]) -> None:
         """This connection is another door's from now on."""
-        door, transport = self._server.doors.get("shim"), self._transport
+        door, transport = self._server.doors.get(hello.door), self._transport
         if door is None or transport is None:
-            raise PalaverError("wrong_version", "This broker serves no shims.")
+            raise PalaverError("wrong_version", f"This broker has no door for a {hello.door}.")
         self._closing = True
         self._server.connections.discard(self)
         self._server.waiting.discard(self)

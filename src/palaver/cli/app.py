@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from palaver.cli import agents, audit, broker, mcp, messages, records
+from palaver.cli import agents, audit, broker, install, mcp, messages, records
 from palaver.cli.group import Group
 from palaver.version import VERSION
 
@@ -64,7 +64,7 @@ cli.add_section(
         agents.unsubscribe,
     ],
 )
-cli.add_section("For MCP clients", [mcp.mcp])
+cli.add_section("Agent CLIs and other MCP clients", [install.install, install.uninstall, mcp.mcp])
 cli.add_section("The record", [records.history, records.search, records.tail, audit.audit, records.purge])
 cli.add_section(
     "The broker", [broker.up, broker.down, broker.status, broker.show_settings, broker.completion]

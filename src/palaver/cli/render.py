@@ -134,8 +134,8 @@ def render_pairs(rows: list[tuple[str, str]], screen: Screen) -> str:
 
 
 def _presence(agent: Facts) -> str:
-    reason = agent.get("offline_reason", "")
-    return f"{agent['status']} ({clean(reason)})" if reason else agent["status"]
+    more = agent.get("offline_reason", "") or agent.get("activity", "")
+    return f"{agent['status']} ({clean(more)})" if more else agent["status"]
 
 
 def _folder(path: str) -> str:

@@ -16,6 +16,7 @@ AGENT: Facts = {
     "name": "",
     "kind": "",
     "status": "",
+    "activity": "",
     "capabilities": [],
     "reason": "open",
     "offline_reason": "",

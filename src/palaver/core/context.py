@@ -87,6 +87,8 @@ class Context(msgspec.Struct, kw_only=True):
     alive: Callable[[str], bool] = lambda _process: False
     """Whether a process, as `pid.start`, still runs."""
     last_seen: Callable[[str], float] = lambda _agent: 0.0
+    activity: Callable[[str], str] = lambda _agent: ""
+    """What an agent is doing, as far as its client tells."""
     claimed: Callable[[str], list[int]] = lambda _agent: []
     """What an agent's current session has claimed and not confirmed."""
 
@@ -108,6 +110,16 @@ class HandOver(msgspec.Struct, frozen=True):
 
 class ExpireDue(msgspec.Struct, frozen=True):
     """Command: let what waited too long expire, and tell the senders."""
+
+
+class FetchFor(msgspec.Struct, frozen=True):
+    """Command: lease what waits for an agent to a hook of its client."""
+
+    agent: str
+    call: str
+    room: int
+    in_bytes: bool = False
+    """The room is in bytes of UTF-8, not in characters."""
 
 
 class NoteEvidence(msgspec.Struct, frozen=True):

@@ -194,9 +194,9 @@ def _framed(
 
 def _notice(message: MessageRecord) -> str:
     """What the broker itself has to say, in our own voice; nobody else bears its name."""
-    about = f", about {_attribute(message.re)}" if message.re else ""
+    about = f"re={_attribute(message.re)} " if message.re else ""
     text = " ".join(neutralise(_text_of(message.body)).split())
-    return f"[palaver: {_attribute(message.id)}{about}: {text}]"
+    return f"[palaver: notice id={_attribute(message.id)} {about}{text}]"
 
 
 def _opening(message: MessageRecord, *, now: float, part: str, reader: str) -> str:

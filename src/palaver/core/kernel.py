@@ -20,6 +20,7 @@ from palaver.core.context import (
     Decision,
     EndSession,
     ExpireDue,
+    FetchFor,
     ForgetAbsent,
     HandOver,
     MarkAlive,
@@ -59,6 +60,7 @@ from palaver.protocol.operations.topics import Subscribe, Unsubscribe
 
 OwnCommand: TypeAlias = (
     HandOver
+    | FetchFor
     | NoteEvidence
     | ReturnLease
     | ExpireDue
@@ -98,6 +100,7 @@ DECIDERS: dict[type, Decider] = {
     ReadAudit: audit.decide_audit,
     WatchFeed: audit.decide_watch,
     HandOver: receipts.decide_hand_over,
+    FetchFor: taking.decide_fetch,
     NoteEvidence: taking.decide_evidence,
     ReturnLease: taking.decide_return,
     ExpireDue: receipts.decide_expire,

@@ -81,6 +81,7 @@ def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
         group=agent.group,
         connected_at=agent.connected_at,
         last_heartbeat=context.last_seen(agent.id),
+        activity=context.activity(agent.id) if agent.online else "",
         pending=len(agent.pending) + len(agent.leased),
         metadata=agent.metadata,
     )

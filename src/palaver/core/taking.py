@@ -7,9 +7,11 @@ so two fetches under way at once cannot put a pair's messages into the context i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
-from palaver.core.context import Context, Decision, NoteEvidence, ReturnLease
+from palaver.core.context import Context, Decision, FetchFor, NoteEvidence, ReturnLease
 from palaver.core.framing import announce, render_message, render_page
 from palaver.core.receipts import holder
 from palaver.core.state import Agent, Receipt, State
@@ -38,20 +40,46 @@ def decide_take(state: State, operation: TakeMessages, context: Context) -> Deci
         raise PalaverError("limit_exceeded", f"`call` is longer than {limits.text_length_max}.")
     if operation.id is not None:
         return _take_page(agent, operation, context, chars)
-    lease = agent.calls.get(operation.call) if operation.call else None
+    return _take(agent, operation.call, context, limit=operation.limit, chars=chars)
+
+
+def decide_fetch(state: State, command: FetchFor, context: Context) -> Decision:
+    """The same for a hook of the agent's client, which the broker has recognised."""
+    agent = state.agents.get(command.agent)
+    if agent is None or not agent.online or not agent.pending:
+        return Decision(Taken())
+    measure = _bytes_of if command.in_bytes else len
+    limit = context.limits.peek_max
+    return _take(agent, command.call, context, limit=limit, chars=command.room, measure=measure)
+
+
+def _bytes_of(text: str) -> int:
+    return len(text.encode())
+
+
+def _take(
+    agent: Agent,
+    call: str,
+    context: Context,
+    *,
+    limit: int,
+    chars: int,
+    measure: Callable[[str], int] = len,
+) -> Decision:
+    lease = agent.calls.get(call) if call else None
     if lease is not None:
         seqs = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
         return Decision(Taken(messages=_records(agent, seqs, context), waiting=len(agent.pending)))
-    room = min(operation.limit, limits.window_messages_max - len(agent.leased))
-    taken, large = _choose(agent, room, context, chars)
+    room = min(limit, context.limits.window_messages_max - len(agent.leased))
+    taken, large = _choose(agent, room, context, chars, measure)
     waiting = len(agent.pending) - len(taken)
     reply = Taken(messages=[record for _, record in taken], large=large, waiting=waiting)
     seqs = [seq for seq, _ in taken]
-    return Decision(reply, [MessagesDelivered(agent.id, seqs, operation.call)] if seqs else [])
+    return Decision(reply, [MessagesDelivered(agent.id, seqs, call)] if seqs else [])
 
 
 def _choose(
-    agent: Agent, room: int, context: Context, chars: int
+    agent: Agent, room: int, context: Context, chars: int, measure: Callable[[str], int]
 ) -> tuple[list[tuple[int, MessageRecord]], list[MessageRecord]]:
     """What goes along now, oldest first, and what is too large to; order holds for each sender."""
     held = {receipt.sender for receipt in agent.leased.values()}
@@ -63,15 +91,16 @@ def _choose(
         sender = agent.pending[seq].sender
         if sender in held:
             continue
-        size = len(render_message(record, now=context.now))
+        text = render_message(record, now=context.now)
+        size = measure(text)
         if size <= chars and len(taken) < room:
             chars -= size
             taken.append((seq, record))
             continue
         held.add(sender)  # what it sent later must not overtake this one
         if (size > whole or not taken) and (chars > 0 or not large):
-            large.append(msgspec.structs.replace(record, body=size, context=None))
-            chars -= len(announce(record, now=context.now, size=size))
+            large.append(msgspec.structs.replace(record, body=len(text), context=None))
+            chars -= len(announce(record, now=context.now, size=len(text)))
     return taken, large
 
 

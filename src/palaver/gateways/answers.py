@@ -100,13 +100,14 @@ def say_peers(reply: AgentList, me: str, capability: str | None = None) -> Answe
         found = "Nobody else is online here." if capability is None else "No such peer is online here."
     lines = [f"You are {me}. {found}"]
     for peer in reply.agents:
-        status = "" if peer.status == "online" else f", {peer.status}"
+        status = f", {peer.activity}" if peer.activity else ""
+        status = status if peer.status == "online" else f", {peer.status}"
         words = f": {', '.join(in_line(word) for word in peer.capabilities)}" if peer.capabilities else ""
         lines.append(f"{peer.name} ({in_line(peer.kind)}{status}){words}")
     if reply.hidden:
         more = "1 more is" if reply.hidden == 1 else f"{reply.hidden} more are"
         lines.append(f"{more} offline or in other projects: list_peers(all=true).")
-    keys = ("name", "kind", "status", "capabilities", "group")
+    keys = ("name", "kind", "status", "activity", "capabilities", "group")
     peers = [{key: plain(getattr(peer, key)) for key in keys} for peer in reply.agents]
     return Answer("\n".join(lines), {"you": me, "peers": peers, "hidden": reply.hidden})
 

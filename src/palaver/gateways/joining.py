@@ -34,6 +34,7 @@ CLIENTS = {
     "codex-mcp-client": Client("codex", "codex", owns=True, text_only=True),
     "gemini-cli-mcp-client": Client("gemini-cli", "gemini", owns=True),
     "opencode": Client("opencode", "opencode", owns=True, cancels_late=True),
+    "pi": Client("pi", "pi", owns=True),
 }
 """As seen with Claude Code 2.1.325, Codex 0.166.0, Gemini CLI 0.61.0 and OpenCode 1.18.33."""
 

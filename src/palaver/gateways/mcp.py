@@ -357,6 +357,7 @@ def describe(tool: Tool) -> types.Tool:
             idempotent_hint=tool.reads or tool.repeatable,
             open_world_hint=False,
         ),
+        _meta={"anthropic/alwaysLoad": True} if tool.at_hand else None,
     )
 
 

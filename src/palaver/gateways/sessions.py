@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from palaver.broker.engine import Engine
 from palaver.broker.identity import Process, ancestry, group_of, read_process
@@ -50,6 +50,22 @@ class Fetched(NamedTuple):
     """None: not known any more, any call will do."""
 
 
+class Judge(Protocol):
+    """Who looks at the transcripts of clients that have hooks."""
+
+    def adopt(self, agent: str, call: str, ids: list[str]) -> bool:
+        """Whether it judges what a call hands out."""
+        ...
+
+    def mail(self, agent: str) -> None:
+        """Mail waits for an agent."""
+        ...
+
+    async def settle(self, agent: str) -> None:
+        """Judge for the last time what an agent's session was given."""
+        ...
+
+
 class ShimSession(asyncio.Protocol):
     """One shim; a `Source` of commands for the engine. It holds no rules, only what it has seen."""
 
@@ -82,6 +98,7 @@ class ShimSession(asyncio.Protocol):
         """Of calls on an earlier connection: from the client's id to the number and the call's word."""
         self.hello = hello
         self.limits = limits
+        self.judge: Judge | None = None
         self.instance = hello.instance
         self.lines: deque[ShimLine] = deque()
         self.arrived = asyncio.Event()
@@ -270,6 +287,9 @@ class ShimSession(asyncio.Protocol):
 
     def note_fetch(self, number: int, call: str, ids: list[str], conversation: str) -> None:
         """Call `number` hands these messages out."""
+        framed = self.hello.dialect == "palaver"
+        if framed and self.judge is not None and self.judge.adopt(self.caller.agent, call, ids):
+            return  # the client's transcript is better evidence than its next call
         self._fetched[number] = Fetched(call, ids, conversation)
 
     def note_call(self, number: int, conversation: str) -> None:
@@ -331,6 +351,8 @@ class ShimSession(asyncio.Protocol):
         del waiting
         self._mails += 1
         self._wake()
+        if self.judge is not None:
+            self.judge.mail(self.caller.agent)
 
     def flush(self) -> None:
         """Answers go to those who wait for them; nothing is written here."""

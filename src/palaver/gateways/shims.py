@@ -17,7 +17,7 @@ from palaver.broker.engine import Engine
 from palaver.broker.identity import is_alive
 from palaver.broker.server import Server, Visit
 from palaver.core.context import EndSession
-from palaver.gateways.sessions import ShimSession
+from palaver.gateways.sessions import Judge, ShimSession
 
 log = logging.getLogger("palaver.shims")
 
@@ -46,6 +46,7 @@ class ShimDoor:
         self._engine = engine
         self._server = server
         self._fresh_s = min(FRESH_S, offline_after_s / 3)
+        self.judge: Judge | None = None
         self._serving: asyncio.Task[Serving] | None = None
         self._sessions: dict[str, ShimSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -62,6 +63,7 @@ class ShimDoor:
             fresh_s=self._fresh_s,
             on_lost=self._lost,
         )
+        session.judge = self.judge
         earlier = self._sessions.get(session.instance)
         if earlier is not None:
             earlier.drop()  # it noticed the break before we did
@@ -108,6 +110,8 @@ class ShimDoor:
             if not is_alive(session.process) or asyncio.get_running_loop().time() > deadline:
                 del self._sessions[session.instance]
                 if session.caller.holds:
+                    if self.judge is not None:
+                        await self.judge.settle(session.caller.agent)
                     self._engine.submit(session, 0, EndSession(session.caller.agent, session.instance))
                 return
             await asyncio.sleep(LOOK_S)

@@ -67,6 +67,8 @@ class Tool(NamedTuple):
     """It may give something up for good."""
     waits: bool = False
     """It takes `wait_s` and may be held open."""
+    at_hand: bool = False
+    """For clients that show a model their tools only when it searches: show this one from the start."""
     set: str = CORE
     """`core`, or `all`: only on request."""
 
@@ -122,6 +124,7 @@ PALAVER = Dialect(
                 Argument("ttl_s", "Seconds it may wait unread; default 3600."),
                 Argument("confirm", "Needed for very large broadcasts."),
             ),
+            at_hand=True,
         ),
         Tool(
             "get_messages",
@@ -129,6 +132,7 @@ PALAVER = Dialect(
             "Fetch messages waiting for you. Call it when a result says that messages wait.",
             _PARTS,
             waits=True,
+            at_hand=True,
         ),
         Tool(
             "message_status",

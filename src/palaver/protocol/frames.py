@@ -22,7 +22,7 @@ from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations import OPERATIONS, AnyOperation
 from palaver.protocol.operations.feed import FeedEvent
 from palaver.protocol.operations.messages import Offer
-from palaver.protocol.relay import ShimHello, check_shim
+from palaver.protocol.relay import HookHello, ShimHello, WaiterHello, check_relay, check_shim
 from palaver.protocol.suggestions import nearest
 
 PROTOCOL = 1
@@ -40,6 +40,16 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     program: str = ""
     shim: ShimHello | None = None
     """Set by a shim, which speaks the lines of `protocol/relay` from here on."""
+    hook: HookHello | None = None
+    """Set by a hook of an agent CLI; its payload follows."""
+    waiter: WaiterHello | None = None
+    """Set by a program that waits beside an idle agent CLI."""
+
+    @property
+    def door(self) -> str:
+        """Whose connection this is: empty for the server's own protocol."""
+        special = {"shim": self.shim, "hook": self.hook, "waiter": self.waiter}
+        return next((name for name, words in special.items() if words is not None), "")
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +187,9 @@ def parse_hello(line: bytes) -> Hello:
     _check_version(hello.palaver, "client")
     if hello.shim is not None:
         check_shim(hello.shim)
+    for relay in (hello.hook, hello.waiter):
+        if relay is not None:
+            check_relay(relay)
     return hello
 
 

@@ -38,6 +38,23 @@ class ShimHello(msgspec.Struct, frozen=True, kw_only=True):
     """Lines whose answers it has, but could not write to the client yet."""
 
 
+class HookHello(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client's hook says of itself; the payload follows."""
+
+    version: int
+    client: str
+    bytes: int
+    cut: bool = False
+    """Only the beginning of a payload that was too long."""
+
+
+class WaiterHello(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that waits beside an idle client."""
+
+    version: int
+    client: str
+
+
 class ShimLine(NamedTuple):
     """One line of the client."""
 
@@ -68,6 +85,18 @@ def check_shim(hello: ShimHello) -> None:
         or len(hello.open) + len(hello.unwritten) > 10_000
     ):
         raise PalaverError("bad_frame", "The shim's greeting makes no sense.")
+
+
+def check_relay(hello: HookHello | WaiterHello) -> None:
+    """Refuse a hook or waiter that speaks another version.
+
+    Raises:
+        PalaverError: `wrong_version` or `bad_frame`.
+    """
+    if hello.version != RELAY_VERSION:
+        raise PalaverError("wrong_version", f"The hook speaks version {hello.version}, not {RELAY_VERSION}.")
+    if len(hello.client) > 64 or (isinstance(hello, HookHello) and not 0 <= hello.bytes <= LINE_BYTES_MAX):
+        raise PalaverError("bad_frame", "The hook's greeting makes no sense.")
 
 
 def parse_shim_line(line: bytes) -> ShimLine:

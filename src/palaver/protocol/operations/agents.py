@@ -17,6 +17,8 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     kind: str
     status: str
     """`online` or `offline`."""
+    activity: str = ""
+    """`busy`, `idle`, `waiting` (for its human) or `errored`, where its client tells."""
     capabilities: list[str] = []
     reason: str = "open"
     """Why the asker sees it: `self`, or `open` (the mesh policy)."""

@@ -1,0 +1,393 @@
+"""`palaver install` and `palaver uninstall`: palaver in the clients' settings, shown before it is done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from palaver.cli.mcp import shim_command
+from palaver.cli.options import json_option
+from palaver.cli.render import render_json
+from palaver.cli.screen import ERR, Screen, find_screen, write
+from palaver.cli.tables import Column, render_table
+from palaver.cli.texts import clean
+from palaver.integrations.install.carrying_out import carry_out
+from palaver.integrations.install.checking import Report, check
+from palaver.integrations.install.clients import CLIENTS, UNSUPPORTED, WORDS, client_named
+from palaver.integrations.install.endpoint import HookEndpoint, load_endpoint, peek_endpoint
+from palaver.integrations.install.plan import Change, plan_install, plan_uninstall, render_diff, shorten
+from palaver.integrations.install.records import load_records
+from palaver.integrations.install.spec import ClientSpec, Place, Programs, Scope
+from palaver.integrations.install.versions import Found, complaint, find_version, is_too_old
+from palaver.protocol.errors import ERRORS, PalaverError
+from palaver.settings import Settings, load_settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ALL = "all"
+UNKNOWN = HookEndpoint(0, "chosen-when-it-is-installed")
+DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}
+STATE_STYLES = {"installed": "green", "outdated": "yellow", "incomplete": "yellow", "broken": "red"}
+EXIT_NOT_FINE = 1
+TRIES = 3
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What came of one client."""
+
+    client: str
+    status: str = "unchanged"
+    """`unchanged`, `planned`, `installed`, `removed`, `skipped` or `failed`."""
+    version: str = ""
+    plan: Callable[[], list[Change]] | None = None
+    changes: list[Change] = []
+    notes: list[str] = []
+    error: PalaverError | None = None
+
+
+class World(msgspec.Struct, frozen=True):
+    """What the commands work on."""
+
+    settings: Settings
+    place: Place
+    programs: Programs
+
+
+def shared_options(function: F) -> F:
+    """The options of both commands."""
+    for option in (
+        json_option,
+        click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
+        click.option("--yes", is_flag=True, help="Do not ask."),
+        click.option("--user", "scope", flag_value="user", default=True, help="For you (default)."),
+        click.option("--project", "scope", flag_value="project", help="For this folder only."),
+        click.argument("clients", nargs=-1, type=click.Choice([*WORDS, ALL]), metavar="CLIENT..."),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@shared_options
+@click.option("--check", "checking", is_flag=True, help="Only tell what is missing, out of date or too old.")
+def install(
+    *, clients: tuple[str, ...], scope: Scope, yes: bool, dry_run: bool, checking: bool, as_json: bool
+) -> int:
+    """Put palaver into the configuration of agent CLIs.
+
+    CLIENT is claude, codex, gemini, opencode, pi, or all: those that are found on this machine. It adds the
+    MCP server, permission for its tools and the hooks that bring mail into a turn, and leaves everything else
+    as it is. You see a diff of every file first. A copy of each file stays beside it until you uninstall.
+
+    --check exits with 0 if all is in order, else with 1.
+
+    \b
+    Examples:
+      palaver install claude
+      palaver install all --yes
+      palaver install codex --dry-run
+      palaver install --check
+    """
+    world = _find_world(scope, fixed=dry_run or checking)
+    if checking:
+        return _check(world, clients or (ALL,), as_json=as_json)
+    outcomes = _plan_installs(world, _named(clients))
+    return _go_on(world, outcomes, verb="installed", yes=yes, dry_run=dry_run, as_json=as_json)
+
+
+@click.command()
+@shared_options
+def uninstall(*, clients: tuple[str, ...], scope: Scope, yes: bool, dry_run: bool, as_json: bool) -> int:
+    """Take palaver out of the configuration of agent CLIs.
+
+    A file that nobody else has changed is restored byte for byte; from any other one exactly palaver's
+    entries are taken. Messages and the broker are not touched.
+
+    \b
+    Examples:
+      palaver uninstall claude
+      palaver uninstall all --yes
+      palaver uninstall gemini --project
+    """
+    world = _find_world(scope, fixed=True)
+    outcomes = _plan_uninstalls(world, _named(clients))
+    return _go_on(world, outcomes, verb="removed", yes=yes, dry_run=dry_run, as_json=as_json)
+
+
+# -- finding out --------------------------------------------------------------------------------------
+
+
+def _find_world(scope: Scope, *, fixed: bool) -> World:
+    settings = load_settings()
+    home = str(settings.home)
+    named = home if settings.home_named else None
+    server = shim_command(home=named)
+    relay = os.path.dirname(server[3])
+    endpoint = (peek_endpoint(home) or UNKNOWN) if fixed else load_endpoint(home)
+    programs = Programs(
+        server=tuple(server),
+        python=server[0],
+        relay=relay,
+        marks=os.path.join(home, "marks"),
+        options=(f"--home={named}",) if named else (),
+        endpoint=endpoint,
+    )
+    place = Place(home=os.path.expanduser("~"), project=os.getcwd(), scope=scope, env=os.environ)
+    return World(settings, place, programs)
+
+
+def _named(clients: tuple[str, ...]) -> tuple[str, ...]:
+    if not clients:
+        raise click.UsageError(f"Say which client: {', '.join(WORDS)} or {ALL}.")
+    return clients
+
+
+def _found(words: Sequence[str]) -> dict[str, Found]:
+    """Ask them for their versions, all at once."""
+    known = [word for word in words if word in CLIENTS]
+    with ThreadPoolExecutor(max_workers=len(CLIENTS)) as pool:
+        asked = {word: pool.submit(find_version, CLIENTS[word], os.environ) for word in known}
+        return {word: answer.result() for word, answer in asked.items()}
+
+
+def _expand(clients: Sequence[str]) -> list[str]:
+    if ALL not in clients:
+        return list(dict.fromkeys(clients))
+    return [*CLIENTS, *(word for word in UNSUPPORTED if word in clients or shutil.which(word))]
+
+
+# -- planning -----------------------------------------------------------------------------------------
+
+
+def _plan_installs(world: World, clients: tuple[str, ...]) -> list[Outcome]:
+    words = _expand(clients)
+    found = _found(words)
+    outcomes: list[Outcome] = []
+    for word in words:
+        outcome = Outcome(client=word)
+        outcomes.append(outcome)
+        if word in UNSUPPORTED and ALL in clients:
+            outcome.status, outcome.notes = "skipped", [UNSUPPORTED[word]]
+        elif ALL in clients and not _is_here(world, CLIENTS[word], found[word]):
+            outcome.status, outcome.notes = "skipped", ["Not found on this machine."]
+        else:
+            _try(outcome, lambda word=word, outcome=outcome: _plan_one(world, outcome, found.get(word)))
+    if all(outcome.status == "skipped" for outcome in outcomes):
+        raise PalaverError(
+            "bad_request", "No agent CLI was found on this machine.", "Name one: `palaver install claude`."
+        )
+    return outcomes
+
+
+def _plan_one(world: World, outcome: Outcome, found: Found | None) -> None:
+    client = client_named(outcome.client)
+    assert found is not None
+    outcome.version = found.version
+    if is_too_old(client, found):
+        raise PalaverError("wrong_version", complaint(client, found), f"Upgrade {client.title} first.")
+    targets = client.targets(world.place, world.programs)
+    home = str(world.settings.home)
+    outcome.plan = lambda: plan_install(client, world.place, targets, load_records(home))
+    outcome.changes = outcome.plan()
+    if outcome.changes:
+        outcome.status = "planned"
+        outcome.notes = [*client.hints]
+    if not found.version:
+        unknown = complaint(client, found) if found.program else f"`{client.program}` is not on the PATH."
+        outcome.notes = [*outcome.notes, unknown]
+
+
+def _plan_uninstalls(world: World, clients: tuple[str, ...]) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for word in _expand(clients):
+        if word in UNSUPPORTED and ALL in clients:
+            continue
+        outcome = Outcome(client=word)
+        outcomes.append(outcome)
+        _try(outcome, lambda outcome=outcome: _plan_removal(world, outcome))
+    return outcomes
+
+
+def _plan_removal(world: World, outcome: Outcome) -> None:
+    client = client_named(outcome.client)
+    targets = client.targets(world.place, world.programs)
+    home = str(world.settings.home)
+    outcome.plan = lambda: plan_uninstall(client, targets, load_records(home))
+    outcome.changes = outcome.plan()
+    if outcome.changes:
+        outcome.status = "planned"
+
+
+def _is_here(world: World, client: ClientSpec, found: Found) -> bool:
+    paths = [target.path for target in client.targets(world.place, world.programs)]
+    return bool(found.program) or any(os.path.exists(path) for path in paths)
+
+
+def _try(outcome: Outcome, step: Callable[[], None]) -> None:
+    """One client's trouble is not another one's."""
+    try:
+        step()
+    except PalaverError as error:
+        outcome.status, outcome.error, outcome.changes = "failed", error, []
+
+
+# -- doing --------------------------------------------------------------------------------------------
+
+
+def _go_on(
+    world: World, outcomes: list[Outcome], *, verb: str, yes: bool, dry_run: bool, as_json: bool
+) -> int:
+    planned = [outcome for outcome in outcomes if outcome.status == "planned"]
+    if not as_json:
+        _show_diffs(world, planned)
+    if planned and not dry_run:
+        if not yes:
+            _ask(sum(len(outcome.changes) for outcome in planned), as_json=as_json)
+        for outcome in planned:
+            outcome.status = verb
+            _try(outcome, lambda outcome=outcome: _carry_out(world, outcome, again=yes))
+    if as_json:
+        write(render_json({"clients": [_document(world, outcome) for outcome in outcomes]}))
+    else:
+        _tell(world, outcomes, dry_run=dry_run)
+    failed = next((outcome.error for outcome in outcomes if outcome.error is not None), None)
+    return 0 if failed is None else ERRORS[failed.code].exit
+
+
+def _carry_out(world: World, outcome: Outcome, *, again: bool) -> None:
+    """Do it; if a file was changed in the meantime, and nobody wants to see what is done, plan it anew."""
+    for left in reversed(range(TRIES)):
+        try:
+            carry_out(outcome.changes, str(world.settings.home))
+        except PalaverError as error:
+            if error.code != "conflict" or not again or not left or outcome.plan is None:
+                raise
+            outcome.changes = outcome.plan()
+        else:
+            return
+
+
+def _ask(count: int, *, as_json: bool) -> None:
+    if as_json or not sys.stdin.isatty():
+        raise PalaverError("confirmation_needed", "Nobody can be asked here.", "Add `--yes`.")
+    files = "this file" if count == 1 else f"these {count} files"
+    click.confirm(f"Change {files}?", abort=True, err=True)
+
+
+def _show_diffs(world: World, planned: Sequence[Outcome]) -> None:
+    screen = find_screen()
+    for outcome in planned:
+        for change in outcome.changes:
+            for line in render_diff(change, home=world.place.home).splitlines():
+                style = DIFF_STYLES.get(line[:1], "")
+                write((screen.paint(clean(line), style) if style else clean(line)) + "\n")
+
+
+def _tell(world: World, outcomes: Sequence[Outcome], *, dry_run: bool) -> None:
+    screen = find_screen()
+    for outcome in outcomes:
+        if outcome.error is not None:
+            head = find_screen(ERR).paint(f"{outcome.client}:", "red")
+            write(f"{head} {clean(outcome.error.message)}\n  {clean(outcome.error.advice)}\n", ERR)
+            continue
+        paths = ", ".join(shorten(change.path, world.place.home) for change in outcome.changes)
+        words = {
+            "unchanged": "nothing to do",
+            "skipped": "skipped",
+            "planned": f"would change {paths}" if dry_run else paths,
+        }.get(outcome.status, f"{outcome.status}: {paths}")
+        notes = "".join(f"\n  {clean(note)}" for note in outcome.notes)
+        write(f"{screen.paint(outcome.client, 'bold')}: {clean(words)}{notes}\n")
+    if any(outcome.status == "installed" for outcome in outcomes):
+        write("Sessions that run already have it after a restart.\n")
+
+
+def _kind(change: Change) -> str:
+    if change.seen.data == change.after:
+        return "none"
+    if change.seen.data is None:
+        return "create"
+    return "remove" if change.after is None else "edit"
+
+
+def _document(world: World, outcome: Outcome) -> dict[str, Any]:
+    error = outcome.error
+    facts: dict[str, Any] = {
+        "client": outcome.client,
+        "status": outcome.status,
+        "version": outcome.version,
+        "notes": outcome.notes,
+        "files": [
+            {
+                "path": change.path,
+                "change": _kind(change),
+                "backup": change.backup,
+                "diff": render_diff(change, home=world.place.home),
+            }
+            for change in outcome.changes
+        ],
+    }
+    if error is not None:
+        facts["error"] = {"code": error.code, "message": error.message, "advice": error.advice}
+    return facts
+
+
+# -- checking -----------------------------------------------------------------------------------------
+
+
+def _check(world: World, clients: tuple[str, ...], *, as_json: bool) -> int:
+    words = _expand(clients)
+    found = _found(words)
+    reports: list[Report] = []
+    for word in words:
+        if word in UNSUPPORTED:
+            state = Report(
+                client=word,
+                title=word.capitalize(),
+                program="",
+                version="",
+                state="unsupported",
+                notes=(UNSUPPORTED[word],),
+                fine=ALL in clients,
+            )
+        else:
+            client = CLIENTS[word]
+            state = check(client, client.targets(world.place, world.programs), found[word])
+            if ALL in clients and state.state == "absent" and not state.program:
+                state = msgspec.structs.replace(state, fine=True)
+        reports.append(state)
+    fine = all(report.fine for report in reports)
+    if as_json:
+        write(render_json({"fine": fine, "clients": msgspec.to_builtins(reports)}))
+    else:
+        write(_render_reports(reports, world.place.home, find_screen()))
+    return 0 if fine else EXIT_NOT_FINE
+
+
+def _render_reports(reports: Sequence[Report], home: str, screen: Screen) -> str:
+    columns = [
+        Column("CLIENT", [report.client for report in reports], style="bold"),
+        Column("VERSION", [clean(report.version or "-") for report in reports]),
+        Column("STATE", [report.state for report in reports], styles=STATE_STYLES),
+    ]
+    lines: list[str] = []
+    for report in reports:
+        for file in report.files:
+            path = shorten(file.path, home)
+            if report.state != "absent" and file.missing:
+                lines.append(f"{report.client}: {path} lacks {', '.join(file.missing)}")
+            if file.outdated:
+                lines.append(f"{report.client}: {path} is out of date in {', '.join(file.outdated)}")
+            if file.error:
+                lines.append(f"{report.client}: {file.error}")
+        lines += [f"{report.client}: {note}" for note in report.notes]
+        if report.state in ("absent", "outdated", "incomplete") and report.program:
+            lines.append(f"{report.client}: run `palaver install {report.client}`")
+    return render_table(columns, screen) + "".join(f"{clean(line)}\n" for line in lines)

@@ -1,0 +1,70 @@
+"""All that serves programs inside a client's session, put together: shims, hooks, waiters, HTTP hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from palaver.broker.engine import Engine
+from palaver.broker.server import Server
+from palaver.gateways.codex_queue import queue_waker
+from palaver.gateways.doors import HookDoor, WaiterDoor
+from palaver.gateways.hooks import Hooks
+from palaver.gateways.http_hooks import HttpHooks
+from palaver.gateways.shims import ShimDoor
+from palaver.integrations import claude_code, codex, gemini_cli
+from palaver.integrations.hooks import Integration
+from palaver.integrations.install.endpoint import HookEndpoint, peek_endpoint
+from palaver.protocol.errors import PalaverError
+
+log = logging.getLogger("palaver.hooks")
+
+LOOK_S = 2.0
+INTEGRATIONS: dict[str, Integration] = {
+    each.kind: each for each in (claude_code.INTEGRATION, codex.INTEGRATION, gemini_cli.INTEGRATION)
+}
+
+
+class Inside:
+    """Built by the daemon, after the engine and the server."""
+
+    def __init__(self, engine: Engine, server: Server, home: Path, *, offline_after_s: float) -> None:
+        self._home = home
+        marks = home / "marks"
+        shutil.rmtree(marks, ignore_errors=True)  # of processes long gone
+        self.hooks = Hooks(engine, server, INTEGRATIONS, marks)
+        self.shims = ShimDoor(engine, server, offline_after_s=offline_after_s)
+        self.shims.judge = self.hooks
+        waiters = WaiterDoor(self.hooks, server)
+        self.hooks.wakers = {"claude-code": waiters.wake, "codex": queue_waker(self.hooks)}
+        server.doors.update({"shim": self.shims, "hook": HookDoor(self.hooks, server), "waiter": waiters})
+
+    async def listen(self) -> None:
+        """Serve hooks over HTTP from when an endpoint is chosen, until cancelled."""
+        while (endpoint := self._endpoint()) is None:  # noqa: ASYNC110 - a file tells, no event
+            await asyncio.sleep(LOOK_S)
+        listener = await self._bind(endpoint)
+        if listener is None:
+            return
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            listener.close()
+
+    def _endpoint(self) -> HookEndpoint | None:
+        try:
+            return peek_endpoint(str(self._home))
+        except PalaverError as error:
+            log.warning("hooks over HTTP are not served: %s", error)
+            return None
+
+    async def _bind(self, endpoint: HookEndpoint) -> asyncio.AbstractServer | None:
+        factory = partial(HttpHooks, self.hooks, token=endpoint.token, port=endpoint.port)
+        with suppress(OSError):
+            return await asyncio.get_running_loop().create_server(factory, "127.0.0.1", endpoint.port)
+        log.error("port %d is taken: hooks over HTTP are not served", endpoint.port)
+        return None

@@ -1,0 +1,212 @@
+"""Gemini CLI: its hooks, and the chat file, in which a line may replace all that stands above it.
+
+`{"$set": {"messages": […]}}` replaces the history, a line with a known id a message, and `$rewindTo` cuts.
+A new message of type `gemini` is an answer to all that is there by then. Seen with 0.61.0.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from palaver.integrations.hooks import HookEvent
+from palaver.integrations.payloads import (
+    Hook,
+    additional_context,
+    parse_payload,
+    require_text_taken,
+    require_tool_wanted,
+)
+from palaver.integrations.transcripts import (
+    Mark,
+    TranscriptReader,
+    decoded,
+    listed,
+    mapping,
+    marks_in,
+    open_at_once,
+    seconds,
+    string,
+)
+
+TAIL_BYTES_MAX = 16 << 20
+"""So far back the final answer is looked for."""
+_BLOCK_BYTES = 64 << 10
+
+_HOOKS = {
+    "SessionStart": Hook("session_started", takes_text=True),
+    "BeforeAgent": Hook("prompt", takes_text=True),
+    "BeforeTool": Hook("tool_wanted"),
+    "AfterTool": Hook("tool_used", takes_text=True),
+    "Notification": Hook("waiting"),
+    "AfterAgent": Hook("turn_ended", takes_text=True, continues=True),
+    "SessionEnd": Hook("session_ended"),
+}
+
+
+class GeminiReader(TranscriptReader):
+    """Follows one chat file."""
+
+    def _forget(self) -> None:
+        self._places: dict[str, int] = {}
+        """Where each message stands in the history; after a resume two may have one id."""
+        self._length = 0
+        self._holding: list[tuple[int, Mark]] = []
+        """Which place of the history holds a mark."""
+        self._answers: set[str] = set()
+        self._request = 0
+
+    def _read_line(self, line: bytes, offset: int) -> None:
+        entry = mapping(decoded(line))
+        if not entry:
+            self._lose_line(line)
+        elif "$set" in entry:
+            messages = mapping(entry["$set"]).get("messages")
+            if isinstance(messages, list):
+                self._replace(listed(messages), line)
+        elif "$rewindTo" in entry:
+            self._cut(string(entry["$rewindTo"]))
+        elif string(entry.get("id")) and (kind := string(entry.get("type"))) in ("user", "gemini"):
+            if kind == "gemini" and entry["id"] not in self._answers:
+                self._answers.add(entry["id"])
+                self._settle(self._request)
+                self._request += 1
+            self._add(entry, self._named(line))
+            if kind == "user":
+                self._ask(offset, seconds(entry.get("timestamp")))
+
+    def _ask(self, offset: int, at: float) -> None:
+        for mark in self._open_marks():
+            if mark.due is None and self._is_after(mark, offset, at):
+                mark.due = self._request
+
+    def _replace(self, messages: list[Any], line: bytes) -> None:
+        self._places.clear()
+        self._holding.clear()
+        self._length = 0
+        named = self._named(line)
+        for message in map(mapping, messages):
+            if string(message.get("id")):
+                self._place(message, named, place=self._length)  # no update, even if the id is known
+                if message.get("type") == "gemini":
+                    self._answers.add(message["id"])
+        self._count()
+
+    def _cut(self, first: str) -> None:
+        self._length = self._places.get(first, 0)
+        self._places = {one: place for one, place in self._places.items() if place < self._length}
+        self._holding = [(place, mark) for place, mark in self._holding if place < self._length]
+        self._count()
+
+    def _add(self, message: dict[str, Any], named: list[Mark]) -> None:
+        self._place(message, named, place=self._places.get(message["id"], self._length))
+        self._count()
+
+    def _place(self, message: dict[str, Any], named: list[Mark], *, place: int) -> None:
+        if place < self._length:
+            self._holding = [(at, mark) for at, mark in self._holding if at != place]
+        # Of what the model said only the tools' results count: it may name a mark itself.
+        said = message.get("toolCalls") if message.get("type") == "gemini" else message.get("content")
+        self._holding += [(place, mark) for mark in marks_in(said, named)]
+        self._places[message["id"]] = place
+        self._length = max(self._length, place + 1)
+
+    def _count(self) -> None:
+        held = {mark.text for _, mark in self._holding}
+        for mark in self._marks.values():
+            mark.is_present = mark.text in held
+            if mark.is_present and mark.due is None:
+                mark.due = self._request
+
+
+class GeminiCli:
+    """Google's Gemini CLI."""
+
+    kind = "gemini-cli"
+    chars_max = 9_900
+    evidence = "transcript"
+
+    def parse(self, payload: Mapping[str, Any]) -> HookEvent:
+        """A hook's payload; the final answer is taken from the chat file: the payload joins all of a turn."""
+        event = parse_payload(payload, _HOOKS)
+        if event.name == "SessionStart" and event.source == "clear":
+            return msgspec.structs.replace(event, takes_text=False)  # what is given here, the client drops
+        if event.what != "turn_ended":
+            return event
+        final_text = _final_text(event.transcript)
+        if final_text is None:  # Esc: this hook runs all the same, and text would start a turn nobody wants
+            return msgspec.structs.replace(event, what="interrupted", takes_text=False, continues=False)
+        return msgspec.structs.replace(event, final_text=final_text)
+
+    def answer(self, event: HookEvent, text: str) -> dict[str, Any]:
+        """What the hook says to give the model `text`."""
+        require_text_taken(event)
+        if event.continues:
+            return {"decision": "deny", "reason": text}
+        return additional_context(event, text)
+
+    def deny(self, event: HookEvent, reason: str) -> dict[str, Any]:
+        """What the hook says to keep a tool call from running."""
+        require_tool_wanted(event)
+        return {"decision": "deny", "reason": reason}
+
+    def reader(self, event: HookEvent) -> GeminiReader:
+        """A reader of the session's chat file."""
+        return GeminiReader(event.transcript)
+
+
+INTEGRATION = GeminiCli()
+
+
+# -- the final answer ---------------------------------------------------------------------------------
+
+
+def _final_text(path: str) -> str | None:
+    """What the model said last in this turn, after all its tool calls; None if the turn was cancelled."""
+    for line in _lines_backwards(path):
+        entry = mapping(decoded(line))
+        if isinstance(mapping(entry.get("$set")).get("messages"), list):
+            return None  # a cancelled turn is taken out of the history
+        kind = entry.get("type")
+        if kind == "user":
+            return ""
+        if kind == "gemini":
+            return "" if listed(entry.get("toolCalls")) else _text_of(entry.get("content"))
+    return ""
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [mapping(part) for part in listed(content)]
+    return "".join(string(part.get("text")) for part in parts if not part.get("thought"))
+
+
+def _lines_backwards(path: str) -> Iterator[bytes]:
+    if not path:
+        return
+    with suppress(OSError, ValueError), open(path, "rb", opener=open_at_once) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            return
+        place, rest = found.st_size, b""
+        stop = max(0, place - TAIL_BYTES_MAX)
+        pieces: list[bytes] = []
+        while place > stop:
+            size = min(_BLOCK_BYTES, place - stop)
+            place -= size
+            rest = os.pread(file.fileno(), size, place)
+            if b"\n" not in rest:
+                pieces.append(rest)
+                continue
+            first, *whole = rest.split(b"\n")
+            whole[-1] += b"".join(reversed(pieces))
+            yield from reversed(whole)
+            pieces = [first]
+        if stop == 0:
+            yield b"".join(reversed(pieces))

@@ -1,0 +1,69 @@
+"""Claude Code: an MCP server, permission for its tools, and hooks that the broker answers over HTTP.
+
+Its files are plain JSON: it passes over one that has a comment in it, without a word.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from palaver.integrations.install.entries import MARK_HEADER, Hooks, Item, Member
+from palaver.integrations.install.spec import JSON, SERVER, ClientSpec, Place, Programs, Target
+
+KIND = "claude-code"
+HTTP_EVENTS = ("UserPromptSubmit", "PostToolBatch", "Stop", "Notification", "SubagentStop")
+WAITER_EVENTS = ("SessionStart", "UserPromptSubmit", "Stop")
+HOOK_S = 10
+WAITER_S = 604_800
+"""A week; the client's timer takes no more than 24 days."""
+
+
+def targets(place: Place, programs: Programs) -> list[Target]:
+    """The list of MCP servers, and the settings; a project's are those that are not shared, for the token."""
+    folder = place.env.get("CLAUDE_CONFIG_DIR") or os.path.join(place.home, ".claude")
+    state = os.path.join(place.env.get("CLAUDE_CONFIG_DIR") or place.home, ".claude.json")
+    settings = os.path.join(folder, "settings.json")
+    allow = Item(("permissions", "allow"), f"mcp__{SERVER}__*")
+    entries: tuple[Item | Hooks, ...] = (allow, *_hooks(programs))
+    if place.scope == "project":
+        settings = os.path.join(place.project, ".claude", "settings.local.json")
+        state = os.path.join(place.project, ".mcp.json")
+        entries = (allow, Item(("enabledMcpjsonServers",), SERVER), *_hooks(programs))
+    server = {"type": "stdio", "command": programs.server[0], "args": list(programs.server[1:])}
+    return [
+        Target(path=state, dialect=JSON, entries=(Member(("mcpServers", SERVER), server),)),
+        Target(path=settings, dialect=JSON, entries=entries, secret=True),
+    ]
+
+
+def _hooks(programs: Programs) -> list[Hooks]:
+    """A session's start cannot be told over HTTP, and its end should not: nobody may listen any more."""
+    start = {"type": "command", "command": programs.hook(KIND), "timeout": HOOK_S}
+    waiter = {
+        "type": "command",
+        "command": programs.waiter(KIND),
+        "asyncRewake": True,
+        "timeout": WAITER_S,
+    }
+    call: dict[str, Any] = {
+        "type": "http",
+        "url": f"http://127.0.0.1:{programs.endpoint.port}/hooks/{KIND}",
+        "headers": {"Authorization": f"Bearer {programs.endpoint.token}", MARK_HEADER: "1"},
+        "timeout": HOOK_S,
+    }
+    firsts = {"SessionStart": start, **dict.fromkeys(HTTP_EVENTS, call), "SessionEnd": start}
+    return [
+        Hooks(event, (first, waiter) if event in WAITER_EVENTS else (first,))
+        for event, first in firsts.items()
+    ]
+
+
+CLAUDE = ClientSpec(
+    word="claude",
+    kind=KIND,
+    title="Claude Code",
+    program="claude",
+    needed=(2, 1, 300),
+    targets=targets,
+)

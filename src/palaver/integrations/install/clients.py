@@ -1,0 +1,31 @@
+"""Every client that palaver can be installed into, and those for which it knows that it cannot."""
+
+from __future__ import annotations
+
+from palaver.integrations.install.claude import CLAUDE
+from palaver.integrations.install.codex import CODEX
+from palaver.integrations.install.gemini import GEMINI
+from palaver.integrations.install.opencode import OPENCODE
+from palaver.integrations.install.spec import ClientSpec
+from palaver.protocol.errors import PalaverError
+
+CLIENTS: dict[str, ClientSpec] = {each.word: each for each in (CLAUDE, CODEX, GEMINI, OPENCODE)}
+UNSUPPORTED = {
+    "pi": "Pi 0.87 speaks no MCP, and palaver has no extension for it: not supported by this version yet.",
+}
+"""Why not."""
+WORDS = (*CLIENTS, *UNSUPPORTED)
+
+
+def client_named(word: str) -> ClientSpec:
+    """The client behind a word.
+
+    Raises:
+        PalaverError: `bad_request`: it is known, but not supported.
+    """
+    if word in UNSUPPORTED:
+        advice = (
+            "An extension, or Pi 1.x with MCP, will be needed; `palaver send` and `inbox` work in its shell."
+        )
+        raise PalaverError("bad_request", UNSUPPORTED[word], advice)
+    return CLIENTS[word]

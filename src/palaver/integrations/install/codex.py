@@ -1,0 +1,57 @@
+"""Codex: an MCP server whose tools need no approval, and hooks. It passes no environment on to servers."""
+
+from __future__ import annotations
+
+import os
+
+from palaver.integrations.install.entries import Hooks, Member
+from palaver.integrations.install.spec import SERVER, TOML, ClientSpec, Place, Programs, Target
+from palaver.integrations.install.trust import SHORT_EVENTS, SHORT_S
+
+KIND = "codex"
+EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "Interrupt", "SessionEnd")
+GATED = ("PostToolUse",)
+HOOK_S = 10
+TRUST = 'Codex asks about new hooks: start `codex` and choose "Trust all and continue".'
+
+
+def targets(place: Place, programs: Programs) -> list[Target]:
+    """`config.toml`; Codex reads a project's only if the project is trusted."""
+    folder = place.env.get("CODEX_HOME") or os.path.join(place.home, ".codex")
+    trust = os.path.join(folder, "config.toml")
+    path = os.path.join(place.project, ".codex", "config.toml") if place.scope == "project" else trust
+    server = {
+        "command": programs.server[0],
+        "args": list(programs.server[1:]),
+        "default_tools_approval_mode": "approve",
+    }
+    entries = (Member(("mcp_servers", SERVER), server), *hooks(programs))
+    return [Target(path=path, dialect=TOML, entries=entries, trust=trust)]
+
+
+def hooks(programs: Programs) -> list[Hooks]:
+    """Ours, event by event."""
+    return [
+        Hooks(
+            event,
+            (
+                {
+                    "type": "command",
+                    "command": programs.gate(KIND) if event in GATED else programs.hook(KIND),
+                    "timeout": SHORT_S if event in SHORT_EVENTS else HOOK_S,
+                },
+            ),
+        )
+        for event in EVENTS
+    ]
+
+
+CODEX = ClientSpec(
+    word="codex",
+    kind=KIND,
+    title="Codex",
+    program="codex",
+    needed=(0, 160),
+    targets=targets,
+    hints=(TRUST,),
+)

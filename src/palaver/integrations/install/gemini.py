@@ -1,0 +1,51 @@
+"""Gemini CLI: a trusted MCP server, and hooks."""
+
+from __future__ import annotations
+
+import os
+
+from palaver.integrations.install.entries import Hooks, Member
+from palaver.integrations.install.spec import JSON_WITH_COMMENTS, SERVER, ClientSpec, Place, Programs, Target
+
+KIND = "gemini-cli"
+EVENTS = ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd")
+GATED = ("AfterTool",)
+HOOK_MS = 10_000
+
+
+def targets(place: Place, programs: Programs) -> list[Target]:
+    """`settings.json`."""
+    root = place.project if place.scope == "project" else place.env.get("GEMINI_CLI_HOME") or place.home
+    server = {"command": programs.server[0], "args": list(programs.server[1:]), "trust": True}
+    hooks = [
+        Hooks(
+            event,
+            (
+                {
+                    "type": "command",
+                    "name": SERVER,
+                    "command": programs.gate(KIND) if event in GATED else programs.hook(KIND),
+                    "timeout": HOOK_MS,
+                },
+            ),
+            {"matcher": "*"},
+        )
+        for event in EVENTS
+    ]
+    entries = (Member(("mcpServers", SERVER), server), *hooks)
+    return [
+        Target(
+            path=os.path.join(root, ".gemini", "settings.json"), dialect=JSON_WITH_COMMENTS, entries=entries
+        )
+    ]
+
+
+GEMINI = ClientSpec(
+    word="gemini",
+    kind=KIND,
+    title="Gemini CLI",
+    program="gemini",
+    needed=(0, 60),
+    targets=targets,
+    scratch=("GEMINI_CLI_HOME",),
+)

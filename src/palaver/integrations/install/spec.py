@@ -1,0 +1,116 @@
+"""What a client's installation is made of: places, our programs, the files. One module for each client."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from palaver.integrations.install.endpoint import HookEndpoint
+from palaver.integrations.install.entries import Entry
+from palaver.integrations.install.json_file import JsonText
+from palaver.integrations.install.records import Record
+from palaver.integrations.install.toml_file import TomlText
+
+SERVER = "palaver"
+Scope: TypeAlias = Literal["user", "project"]
+
+
+class Dialect(Protocol):
+    """How entries get into a text and out of it."""
+
+    def load(self, text: str) -> Any:
+        """What the text means."""
+        ...
+
+    def apply(self, text: str, entries: Sequence[Entry]) -> str:
+        """The text with the entries."""
+        ...
+
+    def strip(self, text: str, entries: Sequence[Entry], record: Record | None, path: str) -> str:
+        """The text without them."""
+        ...
+
+    def source_at(self, text: str, path: tuple[str, ...]) -> str:
+        """The text at a path."""
+        ...
+
+
+JSON: Dialect = JsonText()
+JSON_WITH_COMMENTS: Dialect = JsonText(comments=True)
+JSONC: Dialect = JsonText(comments=True, commas=True)
+TOML: Dialect = TomlText()
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose configuration: a person's, or a project's."""
+
+    home: str
+    """The person's home folder."""
+    project: str
+    scope: Scope
+    env: Mapping[str, str]
+
+
+class Programs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client is to start. The words change only if palaver moves: trust hangs on them."""
+
+    server: tuple[str, ...]
+    """The command line of the MCP server."""
+    python: str
+    relay: str
+    """The folder of the programs for hooks."""
+    marks: str
+    """Where the broker leaves marks for the gates."""
+    options: tuple[str, ...] = ()
+    """`--home=…`, if it is not the usual one."""
+    endpoint: HookEndpoint
+
+    def hook(self, kind: str) -> str:
+        """The command of a hook."""
+        words = [self.python, "-I", "-S", f"{self.relay}/hook.py", kind, *self.options]
+        return f"exec {shlex.join(words)}"
+
+    def gate(self, kind: str) -> str:
+        """The command of a hook that runs at every tool call, and hardly ever has something to do."""
+        return shlex.join(["/bin/sh", f"{self.relay}/gate.sh", kind, self.python, self.marks, *self.options])
+
+    def waiter(self, kind: str) -> str:
+        """The command that waits beside an idle session."""
+        words = [self.python, "-I", "-S", f"{self.relay}/waiter.py", kind, *self.options]
+        return f"exec {shlex.join(words)}"
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """One file and what it is to have."""
+
+    path: str
+    dialect: Dialect
+    entries: tuple[Entry, ...]
+    secret: bool = False
+    """It holds the token."""
+    trust: str = ""
+    """The file in which the client notes which hooks its human trusts, if it asks."""
+    trimmings: Mapping[str, Any] = {}
+    """What a file gets that palaver makes; alone they are not worth keeping it."""
+
+
+class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One client that palaver can be installed into."""
+
+    word: str
+    """As it is typed."""
+    kind: str
+    """As agents of it are listed."""
+    title: str
+    program: str
+    """As it is found on the PATH."""
+    needed: tuple[int, ...]
+    """The oldest version that is known to work."""
+    targets: Callable[[Place, Programs], list[Target]]
+    hints: tuple[str, ...] = ()
+    """What its human has to do then."""
+    scratch: tuple[str, ...] = ()
+    """Variables that name folders it would make only to tell its version."""

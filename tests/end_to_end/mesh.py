@@ -1,0 +1,38 @@
+"""What the mesh looks like from outside, for tests with clients."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from palaver import Agent
+from tests.end_to_end.script import Request
+from tests.integration.world import Home, until
+
+SENT = re.compile(r'(m[0-9a-z]+)"?,?\s*(?:"status":\s*")?(?:received|queued)')
+
+
+def statuses(home: Home) -> dict[str, str]:
+    """Who is known, and how, as `palaver list` tells."""
+    done = home.palaver("list", "--all", "--json")
+    assert done.returncode == 0, done.stderr
+    return {agent["name"]: agent["status"] for agent in json.loads(done.stdout)["agents"]}
+
+
+async def until_status(home: Home, name: str, status: str) -> None:
+    """Wait until an agent is listed so."""
+    await until(lambda: statuses(home).get(name) == status, what=f"{name} {status}")
+
+
+async def until_known(observer: Agent, name: str) -> None:
+    """Wait until an agent is online, as another one sees it."""
+
+    async def online() -> bool:
+        return any(peer.name == name and peer.status == "online" for peer in await observer.peers(all=True))
+
+    await until(online, what=f"{name} online")
+
+
+def sent_id(request: Request) -> str:
+    """As an argument: the id of the first message that this agent sent."""
+    return SENT.findall(request.text)[0]

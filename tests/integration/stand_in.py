@@ -1,0 +1,94 @@
+"""Stands in for an agent CLI: a process of its own with palaver's shim, hooks and waiter beneath itself.
+
+It takes commands as JSON lines on stdin and answers each with a line. Not a test; `test_hook_doors` runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Any, cast
+
+RELAY = Path(__file__).parent.parent.parent / "src" / "palaver" / "relay"
+PYTHON = [sys.executable, "-I", "-S"]
+
+
+class StandIn:
+    """One client process."""
+
+    def __init__(self, client: str) -> None:
+        self._client = client
+        self._number = 0
+        self._shim: subprocess.Popen[bytes] | None = None
+        self._waiter: subprocess.Popen[bytes] | None = None
+
+    def rpc(self, method: str, params: dict[str, Any]) -> Any:
+        """Ask the shim."""
+        assert self._shim is not None
+        self._number += 1
+        line = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        stdin, stdout = cast("IO[bytes]", self._shim.stdin), cast("IO[bytes]", self._shim.stdout)
+        stdin.write(json.dumps(line).encode() + b"\n")
+        stdin.flush()
+        return json.loads(stdout.readline())
+
+    def join(self, name: str) -> Any:
+        """Start the shim and shake hands."""
+        command = [*PYTHON, str(RELAY / "mcp_shim.py"), f"--name={name}"]
+        self._shim = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        info = {"name": self._client, "version": "1"}
+        return self.rpc(
+            "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
+        )
+
+    def tool(self, name: str, **arguments: Any) -> Any:
+        """Call a tool."""
+        return self.rpc("tools/call", {"name": name, "arguments": arguments})["result"]
+
+    def hook(self, client: str, payload: str, marks: str = "") -> Any:
+        """Run a hook as the client does; with `marks`, behind the gate."""
+        command = [*PYTHON, str(RELAY / "hook.py"), client]
+        if marks:
+            command = ["/bin/sh", str(RELAY / "gate.sh"), client, sys.executable, marks]
+        done = subprocess.run(command, input=payload.encode(), capture_output=True, check=False, timeout=20)
+        return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
+
+    def wait(self, client: str) -> Any:
+        """Start a waiter in the background."""
+        command = [*PYTHON, str(RELAY / "waiter.py"), client]
+        self._waiter = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        return self._waiter.pid
+
+    def woken(self, within_s: float) -> Any:
+        """How the waiter ended, and what it said."""
+        assert self._waiter is not None
+        try:
+            _, err = self._waiter.communicate(timeout=within_s)
+        except subprocess.TimeoutExpired:
+            return {"code": None, "err": ""}
+        return {"code": self._waiter.returncode, "err": err.decode()}
+
+    def end(self) -> None:
+        """Leave no process behind."""
+        for process in (self._shim, self._waiter):
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    stand_in = StandIn(sys.argv[1])
+    try:
+        for line in sys.stdin:
+            command = json.loads(line)
+            answer = getattr(stand_in, command.pop("do"))(**command)
+            print(json.dumps(answer), flush=True)
+    finally:
+        stand_in.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,295 @@
+"""The doors for hooks and waiters, with real processes beneath a client's: mail, evidence, and bad input."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import h11
+import pytest
+
+from palaver import Agent
+from palaver.integrations.install.endpoint import HookEndpoint, load_endpoint
+from tests.integration.world import WITHIN_S, Home, Join, until
+
+SESSION = "0199a1b2-0000-7000-8000-00000000c0de"
+CODEX = "codex-mcp-client"
+
+
+class Client:
+    """The stand-in for an agent CLI, as a test talks to it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, rollout: Path) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.pid = process.pid
+        self.rollout = rollout
+        self._process = process
+        self._answers = 0
+        self._stdin, self._stdout = process.stdin, process.stdout
+
+    async def do(self, word: str, **arguments: Any) -> Any:
+        """Have it do something."""
+        self._stdin.write(json.dumps({"do": word, **arguments}).encode() + b"\n")
+        async with asyncio.timeout(2 * WITHIN_S):
+            return json.loads(await self._stdout.readline())
+
+    async def hook(self, event: str, marks: str = "", **fields: Any) -> dict[str, Any]:
+        """A hook of Codex; what it prints, as data."""
+        payload = {
+            "session_id": SESSION,
+            "hook_event_name": event,
+            "turn_id": "t1",
+            "transcript_path": str(self.rollout),
+            "cwd": "/",
+            **fields,
+        }
+        done = await self.do("hook", client="codex", payload=json.dumps(payload), marks=marks)
+        assert (done["code"], done["err"]) == (0, ""), done
+        return json.loads(done["out"]) if done["out"] else {}
+
+    def write(self, kind: str, **payload: Any) -> None:
+        """Let the client write something down."""
+        with self.rollout.open("a", encoding="utf-8") as file:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            file.write(json.dumps({"timestamp": now, "type": kind, "payload": payload}) + "\n")
+
+    def ask(self, role: str, text: str) -> None:
+        """What the model is asked with, as the rollout has it."""
+        self.write("response_item", type="message", role=role, content=[{"type": "input_text", "text": text}])
+
+    def answer(self, text: str) -> None:
+        """The model's answer, announced and complete."""
+        self._answers += 1
+        name = f"msg_{self._answers}"
+        self.write("event_msg", type="item_completed", item={"type": "AgentMessage", "id": name})
+        content = [{"type": "output_text", "text": text}]
+        self.write("response_item", type="message", role="assistant", id=name, content=content)
+        self.write("token_usage_record")
+
+    async def end(self) -> None:
+        """End it and all beneath it."""
+        self._stdin.close()
+        async with asyncio.timeout(WITHIN_S):
+            await self._process.wait()
+
+
+@pytest.fixture
+def running(home: Home) -> Home:
+    """A home with a broker."""
+    home.up()
+    return home
+
+
+@pytest.fixture
+async def client(running: Home, tmp_path: Path) -> AsyncIterator[Client]:
+    """A stand-in for Codex, registered as `worker`."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.integration.stand_in",
+        CODEX,
+        env=running.environment(),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    stand_in = Client(process, tmp_path / "rollout.jsonl")
+    await stand_in.do("join", name="worker")
+    try:
+        yield stand_in
+    finally:
+        await stand_in.end()
+
+
+async def state_of(sender: Agent, message: str) -> tuple[str, str]:
+    """How far a message got, and by what evidence."""
+    (seen,) = (await sender.status(message)).recipients
+    return seen.state, seen.evidence
+
+
+async def test_a_hook_hands_mail_over_and_the_transcript_makes_it_read(client: Client, join: Join) -> None:
+    alice = await join("alice")
+    await client.hook("UserPromptSubmit", prompt="Work.")
+    sent = await alice.send("worker", "Is it done?")
+    given = (await client.hook("PostToolUse", tool_name="x", tool_input={}))["hookSpecificOutput"]
+    assert f"<peer-message id={sent.id} from=alice" in given["additionalContext"]
+    assert await state_of(alice, sent.id) == ("delivered", "")
+    assert await client.hook("PostToolUse", tool_name="x", tool_input={}) == {}, "once"
+    client.ask("developer", given["additionalContext"])
+    client.answer("It is.")
+    await until(lambda: read(alice, sent.id), what="read")
+
+
+async def read(sender: Agent, message: str) -> bool:
+    """Whether the transcript has shown it."""
+    return await state_of(sender, message) == ("read", "transcript")
+
+
+async def test_what_the_transcript_does_not_have_is_offered_again(client: Client, join: Join) -> None:
+    alice = await join("alice")
+    await client.hook("UserPromptSubmit", prompt="Work.")
+    client.ask("user", "Work.")
+    sent = await alice.send("worker", "Is it done?")
+    assert await client.hook("PostToolUse", tool_name="x", tool_input={})
+    client.answer("I go on without it.")
+    client.ask("user", "And?")
+    client.answer("Still without it.")
+
+    async def pending() -> bool:
+        return (await state_of(alice, sent.id))[0] == "pending"
+
+    await until(pending, what="offered again")
+    again = (await client.hook("PostToolUse", tool_name="x", tool_input={}))["hookSpecificOutput"]
+    assert f"id={sent.id} " in again["additionalContext"]
+
+
+async def test_mail_at_the_end_of_a_turn_keeps_it_going(client: Client, join: Join) -> None:
+    alice = await join("alice")
+    await client.hook("UserPromptSubmit", prompt="Work.")
+    sent = await alice.send("worker", "One more thing.")
+    ended = await client.hook("Stop", last_assistant_message="Done.", stop_hook_active=False)
+    assert ended["decision"] == "block"
+    assert f"id={sent.id} " in ended["reason"]
+
+
+async def test_a_sub_agent_gets_nothing(client: Client, join: Join) -> None:
+    alice = await join("alice")
+    await client.hook("UserPromptSubmit", prompt="Work.")
+    sent = await alice.send("worker", "For you alone.")
+    assert await client.hook("PostToolUse", tool_name="x", tool_input={}, agent_id="a1") == {}
+    assert await state_of(alice, sent.id) == ("pending", "")
+
+
+async def test_the_gate_is_shut_until_mail_waits_and_again_behind_it(
+    client: Client, running: Home, join: Join
+) -> None:
+    alice = await join("alice")
+    marks = running.path / "marks"
+    await client.hook("UserPromptSubmit", prompt="Work.")
+    assert await client.hook("PostToolUse", str(marks), tool_name="x", tool_input={}) == {}
+    await alice.send("worker", "Is it done?")
+    await until((marks / str(client.pid)).exists, what="the mark")
+    given = await client.hook("PostToolUse", str(marks), tool_name="x", tool_input={})
+    client.ask("developer", given["hookSpecificOutput"]["additionalContext"])
+    client.answer("It is.")
+
+    async def shut() -> bool:
+        await client.hook("PostToolUse", str(marks), tool_name="x", tool_input={})
+        return not (marks / str(client.pid)).exists()
+
+    await until(shut, what="no mark")
+
+
+async def test_a_waiter_ends_with_the_mail_and_a_second_one_goes_home(client: Client, join: Join) -> None:
+    # The waiter is Claude Code's; what it needs of the client is only its process.
+    alice = await join("alice")
+    await client.do("wait", client="claude-code")
+    first = await client.do("woken", within_s=0.5)
+    assert first["code"] is None, "it waits"
+    payload = {"session_id": SESSION, "hook_event_name": "Stop", "cwd": "/", "transcript_path": ""}
+    await client.do("hook", client="claude-code", payload=json.dumps(payload))
+    sent = await alice.send("worker", "Wake up.")
+    woken = await client.do("woken", within_s=WITHIN_S)
+    assert woken["code"] == 2
+    assert f"id={sent.id} from=alice" in woken["err"]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    ["", "{", "[]", "nonsense", '{"session_id": "../../etc"}', '{"hook_event_name": 7}', "{}" * 3],
+)
+async def test_a_hook_with_a_bad_payload_says_nothing_and_exits_0(client: Client, payload: str) -> None:
+    for name in ("codex", "claude-code", "gemini-cli", "nobody-knows-it"):
+        done = await client.do("hook", client=name, payload=payload)
+        assert done == {"code": 0, "out": "", "err": ""}
+
+
+async def test_fifty_megabytes_of_tool_output_are_taken_and_mail_still_comes(
+    client: Client, running: Home, join: Join, tmp_path: Path
+) -> None:
+    alice = await join("alice")
+    await client.hook("UserPromptSubmit", prompt="Work.")
+    sent = await alice.send("worker", "Is it done?")
+    head = {"session_id": SESSION, "hook_event_name": "PostToolUse", "transcript_path": str(client.rollout)}
+    big = json.dumps({**head, "cwd": "/", "tool_response": "x" * 50_000_000})
+    path = tmp_path / "payload.json"
+    path.write_text(big, encoding="utf-8")
+    done = await client.do("hook", client="codex", payload=big)
+    assert done["code"] == 0
+    assert f"id={sent.id} " in done["out"]
+    assert "failed" not in running.log
+
+
+# -- over HTTP ----------------------------------------------------------------------------------------
+
+
+async def post(
+    endpoint: HookEndpoint, body: bytes, target: str = "/hooks/codex", **headers: str
+) -> tuple[int, bytes]:
+    """One request; headers with a value of "-" are left out."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+    wire = h11.Connection(h11.CLIENT)
+    usual = {
+        "Host": f"127.0.0.1:{endpoint.port}",
+        "Authorization": f"Bearer {endpoint.token}",
+        "Content-Length": str(len(body)),
+        **headers,
+    }
+    sent = [(name, value) for name, value in usual.items() if value != "-"]
+    writer.write(wire.send(h11.Request(method="POST", target=target, headers=sent)) or b"")
+    writer.write(wire.send(h11.Data(data=body)) or b"")
+    status, answer = 0, b""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            event = wire.next_event()
+            if event is h11.NEED_DATA:
+                wire.receive_data(await reader.read(65_536))
+            elif isinstance(event, h11.Response):
+                status = event.status_code
+            elif isinstance(event, h11.Data):
+                answer += bytes(event.data)
+            else:
+                break
+    writer.close()
+    return status, answer
+
+
+@pytest.fixture
+async def endpoint(running: Home) -> HookEndpoint:
+    """The HTTP door, open."""
+    found = load_endpoint(str(running.path))
+
+    async def served() -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", found.port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    await until(served, what="the HTTP door")
+    return found
+
+
+async def test_the_http_door_opens_for_its_token_and_nobody_else(endpoint: HookEndpoint) -> None:
+    assert (await post(endpoint, b"{}"))[0] == 200
+    assert (await post(endpoint, b"{}", Authorization="-"))[0] == 401
+    assert (await post(endpoint, b"{}", Authorization="Bearer wrong"))[0] == 401
+    assert (await post(endpoint, b"{}", Host="evil.example"))[0] == 403
+    assert (await post(endpoint, b"{}", Origin="http://evil.example"))[0] == 403
+    assert (await post(endpoint, b"{}", target="/"))[0] == 404
+
+
+async def test_the_http_door_takes_garbage_and_goes_on(endpoint: HookEndpoint, running: Home) -> None:
+    for body in (b"", b"{", b"\xff\xfe", b"[]" * 1_000, b"x" * 3_000_000):
+        assert await post(endpoint, body) == (200, b"")
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+    writer.write(b"not http at all\r\n\r\n")
+    async with asyncio.timeout(WITHIN_S):
+        await reader.read()
+    writer.close()
+    assert (await post(endpoint, b"{}"))[0] == 200
+    assert running.status()["storage"] == "ok"

@@ -1,0 +1,297 @@
+"""Codex: its hooks in our words, and what its rollout proves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.integrations.codex import INTEGRATION, CodexReader
+from palaver.integrations.hooks import HookEvent, Verdict
+from tests.unit.transcripts import (
+    ABSENT,
+    JSON,
+    MARK,
+    OPEN,
+    READ,
+    SAMPLES,
+    TEXT,
+    Given,
+    judged,
+    moment,
+    recorded_cases,
+    recorded_lines,
+    replay,
+    replay_damaged,
+    stamp,
+    write,
+)
+
+PAYLOADS = [json.loads(line) for line in (SAMPLES / "codex/reader_payloads.jsonl").read_bytes().splitlines()]
+
+
+def parse(name: str, **fields: Any) -> HookEvent:
+    return INTEGRATION.parse({"session_id": "01a1e1b2", "hook_event_name": name, **fields})
+
+
+# -- hooks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "takes_text"),
+    [
+        ("SessionStart", "session_started", True),
+        ("UserPromptSubmit", "prompt", True),
+        ("PreToolUse", "tool_wanted", False),
+        ("PostToolUse", "tool_used", True),
+        ("PermissionRequest", "waiting", False),
+        ("Stop", "turn_ended", True),
+        ("Interrupt", "interrupted", False),
+        ("SessionEnd", "session_ended", False),
+        ("PostCompact", "other", False),
+        ("SomethingNew", "other", False),
+    ],
+)
+def test_each_hook_has_our_word(name: str, what: str, takes_text: bool) -> None:
+    event = parse(name)
+    assert (event.what, event.name, event.takes_text) == (what, name, takes_text)
+    assert event.continues == (name == "Stop")
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: str(payload["hook_event_name"]))
+def test_what_the_client_really_sends_is_understood(payload: dict[str, Any]) -> None:
+    event = INTEGRATION.parse(payload)
+    assert (event.session, event.transcript) == (payload["session_id"], payload["transcript_path"])
+    assert event.turn == payload.get("turn_id", "")
+    assert event.tool_call == payload.get("tool_use_id", "")
+    assert event.subagent == ("agent_id" in payload)
+    assert event.final_text == (payload["last_assistant_message"] if event.name == "Stop" else "")
+    if event.subagent:
+        assert not event.takes_text
+
+
+def test_text_goes_in_as_context_and_at_the_end_as_a_block() -> None:
+    for name in ("SessionStart", "UserPromptSubmit", "PostToolUse"):
+        assert INTEGRATION.answer(parse(name), TEXT) == {
+            "hookSpecificOutput": {"hookEventName": name, "additionalContext": TEXT}
+        }
+    assert INTEGRATION.answer(parse("Stop"), TEXT) == {"decision": "block", "reason": TEXT}
+    with pytest.raises(ValueError, match="takes no text"):
+        INTEGRATION.answer(parse("PostToolUse", agent_id="01a1"), TEXT)
+
+
+def test_a_tool_call_is_denied_and_nothing_else() -> None:
+    assert INTEGRATION.deny(parse("PreToolUse"), "outside of your scope") == {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": "outside of your scope",
+        }
+    }
+    with pytest.raises(ValueError, match="keeps nothing"):
+        INTEGRATION.deny(parse("PostToolUse"), "no")
+
+
+def test_what_notify_tells_is_refused() -> None:
+    hidden = {"type": "agent-turn-complete", "thread-id": "01a1", "last-assistant-message": "A title"}
+    with pytest.raises(ValueError, match="payload"):
+        INTEGRATION.parse(hidden)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(PAYLOADS[3])) | st.text(max_size=8), JSON | st.just("Stop")))
+def test_garbage_is_refused_or_understood(payload: dict[str, Any]) -> None:
+    try:
+        event = INTEGRATION.parse(payload)
+    except ValueError:
+        return
+    assert event.session
+
+
+# -- recorded transcripts -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("case", "given"), recorded_cases("codex"))
+def test_a_recorded_session_gives_the_verdict_that_the_models_server_gives(
+    tmp_path: Path, case: str, given: list[Given]
+) -> None:
+    lines = recorded_lines("codex", case)
+    wanted = {one.mark: one.verdict for one in given if one.verdict is not OPEN}
+    assert replay(CodexReader, tmp_path / "told", lines, given, is_expecting=True) == wanted
+    untold = replay(CodexReader, tmp_path / "untold", lines, given, is_expecting=False)
+    assert untold.items() <= wanted.items()
+    assert {mark for mark, verdict in wanted.items() if verdict is READ} <= untold.keys()
+
+
+@given(st.data())
+def test_a_damaged_transcript_makes_no_wrong_verdict(data: st.DataObject) -> None:
+    assert ABSENT not in replay_damaged(CodexReader, data, client="codex").values()
+
+
+# -- transcripts by hand ------------------------------------------------------------------------------
+
+
+def line(second: float, kind: str, **payload: Any) -> dict[str, Any]:
+    return {"timestamp": stamp(second), "type": kind, "payload": payload}
+
+
+def item(second: float, kind: str, **payload: Any) -> dict[str, Any]:
+    return line(second, "response_item", type=kind, **payload)
+
+
+def event(second: float, kind: str, **payload: Any) -> dict[str, Any]:
+    return line(second, "event_msg", type=kind, **payload)
+
+
+def said(second: float, role: str, text: str, name: str = "") -> dict[str, Any]:
+    return item(second, "message", id=name, role=role, content=[{"type": "input_text", "text": text}])
+
+
+def announced(second: float, name: str) -> list[dict[str, Any]]:
+    told = event(second, "item_completed", item={"type": "AgentMessage", "id": name})
+    return [told, said(second, "assistant", "done", name)]
+
+
+def call(second: float, name: str = "c1") -> dict[str, Any]:
+    return item(second, "function_call", call_id=name, arguments="{}")
+
+
+def output(second: float, text: str = "ok") -> dict[str, Any]:
+    return item(second, "function_call_output", call_id="c1", output=text)
+
+
+def usage(second: float) -> dict[str, Any]:
+    return line(second, "token_usage_record", response_id="r")
+
+
+class Session:
+    """One rollout and its reader."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "rollout.jsonl"
+        self.now = moment(10)
+        self.reader = CodexReader(str(self.path), clock=lambda: self.now)
+
+    def __call__(self, *entries: dict[str, Any] | bytes) -> Verdict:
+        write(self.path, *entries)
+        return self.reader.judge([MARK])[MARK]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [said(11, "developer", TEXT), said(11, "user", f"<hook_prompt>{TEXT}</hook_prompt>"), output(11, TEXT)],
+)
+def test_a_text_is_read_when_the_model_has_answered_with_it(session: Session, taken: dict[str, Any]) -> None:
+    assert session(said(1, "user", "hello"), call(2), usage(3)) is OPEN
+    assert session(taken, output(11), event(11, "token_count")) is OPEN
+    assert session(*announced(12, "m1")) is OPEN
+    assert session(usage(12)) is READ
+    assert session.reader.evidence == "transcript"
+
+
+def test_the_rest_of_a_running_answer_proves_nothing(session: Session) -> None:
+    assert session(said(1, "user", "hello"), call(2), said(11, "developer", TEXT)) is OPEN
+    assert session(call(12, "c2")) is OPEN
+    assert session(usage(13), output(13), output(13), event(13, "token_count")) is OPEN
+    assert session(*announced(14, "m1"), usage(14)) is READ
+
+
+def test_a_text_that_was_never_written_down_is_absent_from_the_next_answer(session: Session) -> None:
+    session(said(1, "user", "hello"), call(2), usage(3))
+    session.reader.expect(MARK)
+    assert session(output(11), event(11, "token_count")) is OPEN
+    assert session(*announced(12, "m1"), usage(12)) is ABSENT
+
+
+def test_an_answer_that_began_before_the_hand_over_proves_no_absence(session: Session) -> None:
+    session(said(1, "user", "hello"))
+    session.reader.expect(MARK)
+    assert session(call(11), usage(12)) is OPEN
+    assert session(said(12, "developer", TEXT), output(12), call(13), usage(13)) is READ
+
+
+def test_esc_and_a_failed_request_are_no_answer(session: Session) -> None:
+    session(said(1, "user", "hello"), call(2), usage(3), said(11, "developer", TEXT), output(11))
+    assert session(said(12, "user", "<turn_aborted>"), event(12, "turn_aborted")) is OPEN
+    assert session(event(13, "task_started"), event(14, "task_complete")) is OPEN
+    assert session(event(15, "task_started"), said(15, "user", "again"), *announced(16, "m1")) is OPEN
+    assert session(usage(16)) is READ
+
+
+def test_an_answer_that_was_cut_short_is_one(session: Session) -> None:
+    session(said(11, "developer", TEXT), call(12))
+    assert session(said(13, "user", "<turn_aborted>"), event(13, "turn_aborted")) is READ
+
+
+def compacted(second: float, *history: dict[str, Any]) -> dict[str, Any]:
+    return line(second, "compacted", message="a summary", replacement_history=list(history))
+
+
+def test_the_summary_of_a_compaction_is_no_answer(session: Session) -> None:
+    session(said(11, "developer", TEXT), event(12, "turn_aborted"), event(13, "task_started"))
+    assert session(said(13, "assistant", "a summary", "s1"), usage(13), event(13, "token_count")) is OPEN
+    assert session(compacted(14, said(1, "user", "hello")["payload"])) is OPEN
+    assert session(event(15, "task_complete"), event(16, "task_started"), said(16, "user", "more")) is OPEN
+    assert session(*announced(17, "m1"), usage(17)) is ABSENT
+
+
+def test_a_compaction_keeps_what_it_says(session: Session) -> None:
+    kept = said(11, "user", f"<hook_prompt>{TEXT}</hook_prompt>")
+    session(kept, said(13, "assistant", "a summary", "s1"), usage(13), compacted(14, kept["payload"]))
+    assert session(said(16, "user", "more"), *announced(17, "m1"), usage(17)) is READ
+
+
+@pytest.mark.parametrize(("role", "verdict"), [("user", READ), ("developer", ABSENT)])
+def test_an_older_compaction_keeps_the_users_words(session: Session, role: str, verdict: Verdict) -> None:
+    session(said(11, role, TEXT), line(14, "compacted", message="a summary"))
+    assert session(said(16, "user", "more"), *announced(17, "m1"), usage(17)) is verdict
+
+
+def test_an_answer_that_was_not_announced_counts_as_soon_as_it_is_no_summary(session: Session) -> None:
+    session(said(11, "developer", TEXT), said(12, "assistant", "done", "m1"))
+    assert session(usage(12), event(12, "token_count")) is OPEN
+    assert session(event(13, "task_complete")) is READ
+
+
+def test_without_usage_records_the_count_of_tokens_ends_an_answer(session: Session) -> None:
+    session(said(11, "developer", TEXT), *announced(12, "m1"))
+    assert session(event(12, "token_count")) is READ
+
+
+def test_other_lines_prove_nothing(session: Session) -> None:
+    told = event(11, "item_completed", item={"type": "HookPrompt", "fragments": [{"text": TEXT}]})
+    assert session(told, line(11, "world_state", text=TEXT), said(11, "assistant", TEXT, "m0")) is OPEN
+    assert (
+        session(usage(11), event(12, "task_complete"), said(13, "user", "more"), call(14), usage(14)) is OPEN
+    )
+
+
+def test_escaped_text_is_found(tmp_path: Path) -> None:
+    mark = 'id=m1 from="two words"'
+    prompt = said(
+        11, "user", "<hook_prompt>&lt;peer-message id=m1 from=&quot;two words&quot;&gt;</hook_prompt>"
+    )
+    write(tmp_path / "t", prompt, *announced(12, "m1"), usage(12))
+    assert CodexReader(str(tmp_path / "t")).judge([mark]) == {mark: READ}
+
+
+ENTRIES = st.sampled_from(
+    [said(11, "user", TEXT), call(12), usage(12), compacted(13), event(1, "item_completed")]
+)
+
+
+@given(st.lists(ENTRIES.map(dict) | st.dictionaries(st.text(max_size=5), JSON), max_size=6), st.data())
+def test_no_entry_makes_the_reader_fail(entries: list[dict[str, Any]], data: st.DataObject) -> None:
+    for entry in entries:
+        if entry and data.draw(st.booleans()):
+            entry[data.draw(st.sampled_from(sorted(entry)))] = data.draw(JSON)
+    lines = [json.dumps(entry).encode() + b"\n" for entry in entries]
+    assert MARK in judged(CodexReader, lines, [MARK])
