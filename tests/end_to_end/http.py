@@ -63,6 +63,7 @@ async def write_events(writer: asyncio.StreamWriter, events: Iterable[str]) -> N
 
 
 def _head(status: int, kind: str, size: int | None = None) -> bytes:
-    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Content-Type: {kind}", "Connection: close"]
+    phrase = next((each.phrase for each in HTTPStatus if each == status), "Overloaded")
+    lines = [f"HTTP/1.1 {status} {phrase}", f"Content-Type: {kind}", "Connection: close"]
     lines += [] if size is None else [f"Content-Length: {size}"]
     return "\r\n".join([*lines, "", ""]).encode()

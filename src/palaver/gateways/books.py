@@ -42,6 +42,8 @@ class Book:
         """Hand-overs without evidence: from the call's word to the marks of its messages."""
         self.announced: set[str] = set()
         """Large messages that the client was woken for already."""
+        self.was_interrupted = False
+        """Its human stopped it, and has said nothing since."""
         self.watching = False
         self.wake_waits = False
         self._queued: set[str] = set()
@@ -54,6 +56,8 @@ class Book:
             self.session, self.transcript = event.session, event.transcript
             self.reader = self.integration.reader(event)
             self.expect_open()
+        if event.what in ("interrupted", "prompt"):
+            self.was_interrupted = event.what == "interrupted"
         state = STATES.get(event.what)
         if state is not None:
             self.state = state

@@ -23,6 +23,8 @@ def queue_waker(hooks: Hooks) -> Callable[[Book, Agent], Awaitable[bool]]:
     """How a Codex session is woken."""
 
     async def wake(book: Book, agent: Agent) -> bool:
+        if book.was_interrupted:
+            return False  # Codex does not look into its queue then; the next prompt takes the mail along
         pid = agent.owner.partition(".")[0]
         if not pid.isdigit() or not book.session or is_headless(int(pid)):
             return False

@@ -23,11 +23,11 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
 
 from palaver.gateways.calls import Ask, Calls
+from palaver.gateways.early import describe
 from palaver.gateways.joining import Joining
 from palaver.gateways.sessions import ShimSession
-from palaver.gateways.tools import form_of
 from palaver.gateways.words import instructions
-from palaver.protocol.dialects import DIALECTS, Tool
+from palaver.protocol.dialects import DIALECTS
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.relay import ShimLine
 from palaver.version import VERSION
@@ -43,9 +43,9 @@ _ID = re.compile(_WORD)
 _LAST_ID = re.compile(_WORD + rb"\s*\}\s*$")
 
 
-async def serve(session: ShimSession) -> None:
-    """Be the MCP server of one session until its connection ends."""
-    await Gateway(session).run()
+async def serve(session: ShimSession, joining: Joining, handshake: list[ShimLine]) -> None:
+    """Be the MCP server of one session until its connection ends; it may have shaken hands already."""
+    await Gateway(session, joining).run(handshake)
 
 
 class Asked(NamedTuple):
@@ -136,10 +136,10 @@ class Outbox:
 class Gateway:
     """Between one shim's numbered lines and the SDK's messages."""
 
-    def __init__(self, session: ShimSession) -> None:
+    def __init__(self, session: ShimSession, joining: Joining) -> None:
         self._session = session
         self._dialect = DIALECTS[session.hello.dialect]
-        self._joining = Joining(session)
+        self._joining = joining
         self._calls = Calls(session, self._joining, self._dialect, session.limits)
         self._inbox = Inbox()
         self._open: defaultdict[str, deque[Asked]] = defaultdict(deque)
@@ -158,10 +158,12 @@ class Gateway:
         self._server.middleware.clear()  # tracing, which nobody asked for, costs a tenth of each call
         self._options = self._server.create_initialization_options()
 
-    async def run(self) -> None:
+    async def run(self, handshake: list[ShimLine]) -> None:
         """Serve until the client or its connection ends."""
         if self._session.known() is not None:
             await self._join()
+        for line in handshake:
+            await self._take(line._replace(again=True))
         pump = asyncio.create_task(self._pump())
         try:
             await self._server.run(self._inbox, Outbox(self), self._options)
@@ -319,7 +321,8 @@ class Gateway:
     async def _list_tools(
         self, _ctx: Any, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[describe(tool) for tool in self._calls.tools.values()])
+        tools = [types.Tool.model_validate(describe(tool)) for tool in self._calls.tools.values()]
+        return types.ListToolsResult(tools=tools)
 
     async def _call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._calls.tools.get(params.name)
@@ -343,22 +346,6 @@ class Gateway:
 def call_word(line: ShimLine, asked: str) -> str:
     """The word of a call in leases: the line's number, and the client's id, by which it cancels."""
     return f"{line.number}:{asked[:64]}"
-
-
-def describe(tool: Tool) -> types.Tool:
-    """A tool as a client lists it."""
-    return types.Tool(
-        name=tool.name,
-        description=tool.doc,
-        input_schema=form_of(tool).schema(),
-        annotations=types.ToolAnnotations(
-            read_only_hint=tool.reads,
-            destructive_hint=tool.destroys,
-            idempotent_hint=tool.reads or tool.repeatable,
-            open_world_hint=False,
-        ),
-        _meta={"anthropic/alwaysLoad": True} if tool.at_hand else None,
-    )
 
 
 def _has_id(text: bytes) -> bool:

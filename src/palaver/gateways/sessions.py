@@ -105,6 +105,7 @@ class ShimSession(asyncio.Protocol):
         """Set when there are lines, or there will be none any more."""
         self.leaving = False
         """The client has closed its end: answer what is open and go."""
+        self.said_goodbye = False
         chain = ancestry(visit.pid)
         client = client_of(chain)
         self._client = client
@@ -139,6 +140,7 @@ class ShimSession(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The client is going: what it asked is still answered."""
+        self.said_goodbye = True
         self.leave()
         return True
 

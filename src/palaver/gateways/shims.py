@@ -17,7 +17,10 @@ from palaver.broker.engine import Engine
 from palaver.broker.identity import is_alive
 from palaver.broker.server import Server, Visit
 from palaver.core.context import EndSession
+from palaver.gateways.early import Early
+from palaver.gateways.joining import Joining
 from palaver.gateways.sessions import Judge, ShimSession
+from palaver.protocol.relay import ShimLine
 
 log = logging.getLogger("palaver.shims")
 
@@ -34,7 +37,7 @@ IMPORT_SWITCH_S = 0.0005
 class Serving(Protocol):
     """The module that has the SDK in it."""
 
-    async def serve(self, session: ShimSession) -> None:
+    async def serve(self, session: ShimSession, joining: Joining, handshake: list[ShimLine]) -> None:
         """Be the MCP server of one session until its connection ends."""
         ...
 
@@ -85,18 +88,23 @@ class ShimDoor:
 
     async def _serve(self, session: ShimSession) -> None:
         try:
-            serving = await self._load()
-            await serving.serve(session)
+            joining = Joining(session)
+            early = Early(session, joining)
+            loading = self._load()
+            if not loading.done() and session.known() is None:
+                await early.run(loading)
+            serving = await asyncio.shield(loading)
+            await serving.serve(session, joining, early.handshake)
         except Exception:
             log.exception("an MCP session failed; its shim connects again")
         finally:
             session.drop()
 
-    async def _load(self) -> Serving:
+    def _load(self) -> asyncio.Task[Serving]:
         """The module with the SDK; imported once, off the loop."""
         if self._serving is None:
             self._serving = asyncio.get_running_loop().create_task(_import_serving())
-        return await asyncio.shield(self._serving)
+        return self._serving
 
     def _lost(self, session: ShimSession) -> None:
         self._server.connections.discard(session)
@@ -107,7 +115,11 @@ class ShimDoor:
         """A broken connection ends a session only if its shim is gone, or does not come back."""
         deadline = asyncio.get_running_loop().time() + RETURN_S
         while self._sessions.get(session.instance) is session:
-            if not is_alive(session.process) or asyncio.get_running_loop().time() > deadline:
+            if (
+                session.said_goodbye
+                or not is_alive(session.process)
+                or asyncio.get_running_loop().time() > deadline
+            ):
                 del self._sessions[session.instance]
                 if session.caller.holds:
                     if self.judge is not None:
