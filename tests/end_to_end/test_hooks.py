@@ -1,4 +1,4 @@
-"""Real agent CLIs with palaver's hooks: mail enters a running turn, the end of one, and an idle session, once."""
+"""Real agent CLIs with palaver's hooks: mail enters a running turn, its end, and an idle session, once."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ EVIDENCE = {each.short: INTEGRATIONS[each.kind].evidence for each in (Claude, Co
 INSTALL_S = 60.0
 
 
-async def equip(home: Home, client: Client) -> None:
+def install_palaver(home: Home, client: Client) -> None:
     """Install palaver into a client's own settings, as a person would."""
     done = subprocess.run(
         [str(Path(sys.executable).parent / "palaver"), "install", client.short, "--user", "--yes"],
@@ -41,6 +41,11 @@ async def equip(home: Home, client: Client) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+async def equip(home: Home, client: Client) -> None:
+    """A client with palaver, and the broker ready for its hooks."""
+    await asyncio.to_thread(install_palaver, home, client)
     await until(lambda: served(home), what="hooks over HTTP")
 
 

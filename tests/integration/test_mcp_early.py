@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ def converse(home: Home, lines: list[dict[str, Any]], *options: str) -> list[Any
 
 
 @contextmanager
-def broker() -> Iterator[Home]:
+def broker() -> Generator[Home]:
     """A fresh broker in a home of its own."""
     home = Home(Path(tempfile.mkdtemp(prefix="plv-")))
     try:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from palaver.core.modes import MODES
-from palaver.gateways.mcp import describe
+from palaver.gateways.early import describe
 from palaver.gateways.tools import WAIT, form_of
 from palaver.gateways.words import instructions
 from palaver.protocol.dialects import AGENT_NETWORK, ALL, CORE, DIALECTS, F2, PALAVER, Dialect, Tool, tools_of
@@ -87,7 +87,7 @@ def schema(tool: Tool) -> dict[str, Any]:
 
 def test_the_usual_set_has_at_most_12_tools_and_10_kb_of_schema() -> None:
     tools = tools_of(PALAVER, CORE)
-    listed = [describe(tool).model_dump(by_alias=True, exclude_none=True) for tool in tools.values()]
+    listed = [describe(tool) for tool in tools.values()]
     assert len(tools) <= 12
     assert len(json.dumps(listed).encode()) <= 10_000
     assert "send_message" not in tools_of(PALAVER, ALL), "models confuse it with a tool of their client"
@@ -204,14 +204,13 @@ def test_the_documented_calls_fit_the_schemas_and_are_understood(
 
 @pytest.mark.parametrize("tool", EVERY_TOOL)
 def test_annotations_tell_what_a_tool_changes(tool: Tool) -> None:
-    hints = describe(tool).annotations
-    assert hints is not None
-    assert hints.read_only_hint is tool.operation.reads
-    assert hints.open_world_hint is False
+    hints = describe(tool)["annotations"]
+    assert hints["readOnlyHint"] is tool.operation.reads
+    assert hints["openWorldHint"] is False
     forgets = any(argument.field == "forget" for argument in tool.arguments)
-    assert hints.destructive_hint is forgets, "only what gives up a name and its mail destroys anything"
+    assert hints["destructiveHint"] is forgets, "only what gives up a name and its mail destroys anything"
     if tool.operation is SendMessage:
-        assert hints.idempotent_hint is False
+        assert hints["idempotentHint"] is False
 
 
 @pytest.mark.parametrize("tool", EVERY_TOOL)

@@ -127,6 +127,11 @@ def render_page(message: MessageRecord, *, now: float, offset: int, chars: int) 
     return framed, end if end < total else 0, total
 
 
+def page_chars(message: MessageRecord, room: int, *, in_bytes: bool) -> int:
+    """How many characters of a message a page has room for."""
+    return room if not in_bytes or neutralise(_text_of(message.body)).isascii() else room // 4
+
+
 def render_batch(rendered: Sequence[str], *, waiting: int = 0, reply_with: str = REPLY_WITH) -> str:
     """Rendered messages under one line that says whose words they are and how to answer."""
     peers = sum(text.startswith("<") for text in rendered)  # the others are notices of our own

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from palaver.core.context import Context, Decision, FetchFor, NoteEvidence, ReturnLease
-from palaver.core.framing import announce, render_message, render_page
+from palaver.core.framing import announce, page_chars, render_message, render_page
 from palaver.core.receipts import holder
 from palaver.core.state import Agent, Receipt, State
 from palaver.protocol.errors import PalaverError
@@ -40,7 +40,8 @@ def decide_take(state: State, operation: TakeMessages, context: Context) -> Deci
         raise PalaverError("limit_exceeded", f"`call` is longer than {limits.text_length_max}.")
     if operation.id is not None:
         return _take_page(agent, operation, context, chars)
-    return _take(agent, operation.call, context, limit=operation.limit, chars=chars)
+    measure = _bytes_of if operation.in_bytes else len
+    return _take(agent, operation.call, context, limit=operation.limit, chars=chars, measure=measure)
 
 
 def decide_fetch(state: State, command: FetchFor, context: Context) -> Decision:
@@ -134,6 +135,7 @@ def _take_page(agent: Agent, operation: TakeMessages, context: Context, chars: i
             "It was fetched already, or is not for you.",
         )
     (record,) = _records(agent, [seq], context)
+    chars = page_chars(record, chars, in_bytes=operation.in_bytes)
     _, following, total = render_page(record, now=context.now, offset=operation.offset, chars=chars)
     if operation.offset and operation.offset >= total:
         raise PalaverError("bad_request", f"`offset` must be below {total}, the length of {operation.id}.")

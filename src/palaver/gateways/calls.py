@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, cast
 
+from palaver.core.framing import page_chars
 from palaver.core.limits import Limits
 from palaver.gateways import answers, f2, network
 from palaver.gateways.answers import Answer
@@ -83,7 +84,8 @@ class Calls:
         if tool.operation is SendMessage:
             return {"key": f"{ask.birth_us:x}-{self._session.instance[:16]}-{ask.number}"}
         if tool.operation is TakeMessages:
-            return {"call": ask.call}
+            room = self._joining.client.result_bytes
+            return {"call": ask.call, **({"chars": room, "in_bytes": True} if room else {})}
         if tool.operation is RegisterAgent:
             return {"session": self._session.instance}
         return {}
@@ -172,6 +174,7 @@ class Calls:
         now, reply_with = self._session.now, self._dialect.reply_with
         if operation.id is not None:
             chars = operation.chars or self._limits.take_chars_max
+            chars = page_chars(reply.messages[0], chars, in_bytes=operation.in_bytes)
             return answers.say_page(reply, operation, now=now, reply_with=reply_with, chars=chars)
         if self._dialect.name == "f2":
             return f2.say_taken(reply, self._session)

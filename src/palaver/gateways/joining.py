@@ -25,13 +25,15 @@ class Client(NamedTuple):
     """Its process is one agent: a command that it runs speaks as that agent. Not so for an editor."""
     text_only: bool = False
     """It shows its model the data of a result instead of the text, and so would drop the frame."""
+    result_bytes: int = 0
+    """It cuts the middle out of a result larger than about this; 0: it takes the usual whole."""
     cancels_late: bool = False
     """It sends a cancellation after every answer that it has used."""
 
 
 CLIENTS = {
     "claude-code": Client("claude-code", "claude", owns=True, text_only=True),
-    "codex-mcp-client": Client("codex", "codex", owns=True, text_only=True),
+    "codex-mcp-client": Client("codex", "codex", owns=True, text_only=True, result_bytes=8_500),
     "gemini-cli-mcp-client": Client("gemini-cli", "gemini", owns=True),
     "opencode": Client("opencode", "opencode", owns=True, cancels_late=True),
     "pi": Client("pi", "pi", owns=True),

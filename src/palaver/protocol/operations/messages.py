@@ -157,6 +157,8 @@ class TakeMessages(Operation[Taken], frozen=True, kw_only=True):
     """With `id`: the character to begin with."""
     chars: int = 0
     """How much text there is room for; 0 for the usual."""
+    in_bytes: bool = False
+    """The room is in bytes of UTF-8, not in characters."""
     call: str = ""
     """The caller's word for this call: a repeat gets the same messages."""
 
