@@ -293,3 +293,25 @@ async def test_the_http_door_takes_garbage_and_goes_on(endpoint: HookEndpoint, r
     writer.close()
     assert (await post(endpoint, b"{}"))[0] == 200
     assert running.status()["storage"] == "ok"
+
+
+async def test_what_a_hook_gave_before_the_broker_died_is_judged_by_the_transcript(
+    client: Client, running: Home, join: Join
+) -> None:
+    alice = await join("alice")
+    await client.hook("UserPromptSubmit", prompt="Work.")
+    sent = await alice.send("worker", "Is it done?")
+    given = (await client.hook("PostToolUse", tool_name="x", tool_input={}))["hookSpecificOutput"]
+    running.signal(Home.KILL)
+    client.ask("developer", given["additionalContext"])
+
+    async def back() -> bool:
+        return any(peer.name == "worker" and peer.status == "online" for peer in await alice.peers(all=True))
+
+    await until(back, what="worker back")
+    assert await client.hook("PostToolUse", tool_name="x", tool_input={}) == {}, "not a second time"
+    told = await client.do("tool", name="list_peers")
+    assert "structuredContent" not in told, "it is known again for what it is"
+    assert await state_of(alice, sent.id) == ("delivered", ""), "the next call proves nothing here"
+    client.answer("It is.")
+    await until(lambda: read(alice, sent.id), what="read")

@@ -124,7 +124,10 @@ class Server:
 
     def above(self, words: list[str]) -> str:
         """The agent whose own process is among these ancestors; empty if none."""
-        owners = {agent.owner: agent.id for agent in self.engine.state.agents.values() if agent.owner}
+        owners: dict[str, str] = {}
+        for agent in self.engine.state.agents.values():
+            if agent.owner:  # a client's sub-agents join later, from the same process
+                owners.setdefault(agent.owner, agent.id)
         return next((owners[word] for word in words if word in owners), "")
 
 

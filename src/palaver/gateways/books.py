@@ -99,7 +99,7 @@ class Book:
         absent: list[str] = []
         for call, marks in list(self.open.items()):
             seen = {verdicts.get(mark, Verdict.OPEN) for mark in marks}
-            if Verdict.OPEN in seen:
+            if Verdict.OPEN in seen or not marks:
                 continue
             (read if Verdict.READ in seen else absent).append(call)  # one text: all of it, or nothing
             del self.open[call]

@@ -22,7 +22,7 @@ from palaver.gateways.books import Book, mark_of
 from palaver.gateways.desk import Desk
 from palaver.integrations.hooks import HookEvent, Integration
 from palaver.protocol.errors import PalaverError
-from palaver.protocol.ids import parse_id
+from palaver.protocol.ids import format_id, parse_id
 from palaver.protocol.operations.messages import Taken
 
 log = logging.getLogger("palaver.hooks")
@@ -97,13 +97,13 @@ class Hooks:
 
     def _agent_of(self, client: str, event: HookEvent, payload: Mapping[str, Any]) -> Agent | None:
         agents = self._engine.state.agents
+        bound = next((book.agent for book in self._books.values() if book.session == event.session), "")
+        if bound in agents:
+            return agents[bound]
         words, _ = self._chains.get((client, event.session), ([], event))
         known = agents.get(self._server.above(words))
         if known is not None:
             return known
-        bound = next((book.agent for book in self._books.values() if book.session == event.session), "")
-        if bound in agents:
-            return agents[bound]
         # After a restart of the broker the client's start hook does not come again.
         cwd = payload.get("cwd")
         kind = self._integrations[client].kind
@@ -118,7 +118,14 @@ class Hooks:
         book = self._books.get(agent.id)
         if book is None:
             book = self._books[agent.id] = Book(agent.id, integration)
-            book.open.update({call: [] for call in agent.calls if call.startswith("hook:")})
+            for call, lease in agent.calls.items():
+                path = call.partition(":")[0]
+                if not path.isdigit():  # handed over by a hook before the broker's last start
+                    held = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
+                    marks = self._marks_of(agent.id, [format_id("m", seq) for seq in held])
+                    book.hand_over(call, marks, queued=True)  # the transcript may have it already
+            if book.open:
+                self._watch(book)
         return book
 
     def agents(self) -> list[Agent]:

@@ -51,6 +51,11 @@ class Joining:
         self.note = ""
         """Says so if the name is not the one asked for; told once."""
 
+    @property
+    def is_met(self) -> bool:
+        """Whether the client has said which program it is."""
+        return bool(self._info)
+
     def meet(self, info: dict[str, Any] | None) -> None:
         """The client says which program it is."""
         if info is not None and not self._info:
@@ -89,11 +94,15 @@ class Joining:
             self.note = f"{error.message} You are {reply.name!r}."
 
     async def _resume(self, before: Agent) -> None:
-        await self._register(name=before.name, kind=before.kind, capabilities=None, resume=before.id)
+        # After a restart of the broker the client has not said again who it is.
+        owns = bool(before.owner)
+        await self._register(
+            name=before.name, kind=before.kind, capabilities=None, resume=before.id, owns=owns
+        )
         self._session.recall(before)
 
     async def _register(
-        self, *, name: str, kind: str, capabilities: list[str] | None, resume: str = ""
+        self, *, name: str, kind: str, capabilities: list[str] | None, resume: str = "", owns: bool = False
     ) -> Registered:
         session = self._session
         metadata = {"cwd": session.hello.cwd, "version": str(self._info.get("version", ""))[:64]}
@@ -106,7 +115,7 @@ class Joining:
                 cwd=session.hello.cwd,
                 session=session.instance,
                 resume=resume,
-                owns_process=self.client.owns,
+                owns_process=owns or self.client.owns,
                 pulls=True,
             )
         )

@@ -242,7 +242,7 @@ class Gateway:
 
     async def _meet(self, message: types.JSONRPCRequest) -> None:
         """Before the first answer: know the client, and be an agent, so that the answer can tell its name."""
-        if self._session.agent is not None:
+        if self._session.agent is not None and self._joining.is_met:
             return
         params = message.params or {}
         info = params.get("clientInfo") if message.method == "initialize" else None
@@ -252,6 +252,8 @@ class Gateway:
         if not isinstance(info, dict):
             return
         self._joining.meet(cast("dict[str, Any]", info))
+        if self._session.agent is not None:
+            return
         if self._dialect.joins or self._session.hello.name:
             await self._join()
 

@@ -280,7 +280,9 @@ class ShimSession(asyncio.Protocol):
         """Take up what this session had fetched before its connection broke."""
         for word in agent.calls:
             head, _, asked = word.partition(":")
-            number = int(head) if head.isdigit() else 0
+            if not head.isdigit():
+                continue  # a hook's, which the transcript judges
+            number = int(head)
             self.recalled[asked] = number, word
             if number not in self._open:
                 self._fetched[number] = Fetched(word, [], None)
