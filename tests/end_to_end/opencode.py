@@ -52,16 +52,13 @@ class OpenCode(Client):
                 "mcp": {SERVER: entry} if server else {},
             },
         )
-        if hook:
-            self._plug_in(hook)
-
-    def _plug_in(self, text: str) -> None:
         # With a plugin it installs the plugins' API from a registry first, unless it looks installed; ours,
         # plain JavaScript, does without.
-        self.write(".config/opencode/plugins/recorder.js", text)
         self.write(".config/opencode/package.json", PLUGIN_API)
         self.write(".config/opencode/package-lock.json", {"lockfileVersion": 3, "packages": {"": PLUGIN_API}})
         (self.home / ".config/opencode/node_modules").mkdir(exist_ok=True)
+        if hook:
+            self.write(".config/opencode/plugins/recorder.js", hook)
 
     def headless(self, prompt: str, *, resume: str = "") -> list[str]:
         """`run`, with its events as data."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.end_to_end.clients import KEY, NODE, Client, package
+from tests.end_to_end.clients import KEY, NODE, SERVER, Client, package
 
 
 class Pi(Client):
@@ -14,6 +14,7 @@ class Pi(Client):
     short = "pi"
     ready_mark = "scripted"
     busy_mark = "Working"
+    unlisted = f"{SERVER}_{{}}"
 
     def program(self) -> list[str]:
         """Node with the program's entry."""

@@ -117,7 +117,7 @@ async def test_mail_enters_at_the_end_of_a_turn_once(
     await until_read(alice, sent.id, EVIDENCE[short])
 
 
-@pytest.mark.parametrize("short", ["claude", "codex", "gemini"])
+@pytest.mark.parametrize("short", ["claude", "codex"])
 async def test_mail_wakes_an_idle_session_once(
     home: Home, model: Model, join: Join, install: Install, short: str
 ) -> None:

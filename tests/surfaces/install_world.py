@@ -21,6 +21,7 @@ VERSIONS = {
     "codex": "codex-cli 0.166.0",
     "gemini": "0.61.0",
     "opencode": "1.18.33",
+    "pi": "0.87.1",
 }
 
 

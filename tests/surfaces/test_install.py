@@ -139,14 +139,14 @@ def test_a_second_run_has_nothing_to_do_and_uninstall_restores_everything(me: Pe
     assert (first.code, first.err) == (0, "")
     after = me.files()
     second = me.run("install", "all", "--yes")
-    assert (second.code, second.out.count("nothing to do"), me.files()) == (0, 4, after)
+    assert (second.code, second.out.count("nothing to do"), me.files()) == (0, 5, after)
     settings = me.home / ".claude/settings.json"
     assert settings.stat().st_mode & 0o777 == 0o600, "there is a token in it"
     gone = me.run("uninstall", "all", "--yes")
     assert (gone.code, gone.err) == (0, "")
     assert me.files() == before
     assert settings.stat().st_mode & 0o777 == 0o640
-    assert me.run("uninstall", "all", "--yes").out.count("nothing to do") == 4
+    assert me.run("uninstall", "all", "--yes").out.count("nothing to do") == 5
     assert not (me.state / "installed.json").exists()
 
 
@@ -161,7 +161,7 @@ def test_what_is_written_names_this_home_if_it_is_not_the_usual_one(me: Person, 
 
 
 def test_a_project_gets_files_of_its_own(me: Person) -> None:
-    done = me.run("install", "claude", "codex", "gemini", "opencode", "--project", "--yes")
+    done = me.run("install", "claude", "codex", "gemini", "opencode", "pi", "--project", "--yes")
     assert done.code == 0, done.err
     names = {str(path.relative_to(me.project)) for path in me.project.rglob("*") if path.is_file()}
     assert names == {
@@ -170,9 +170,11 @@ def test_a_project_gets_files_of_its_own(me: Person) -> None:
         ".codex/config.toml",
         ".gemini/settings.json",
         "opencode.json",
+        ".opencode/plugins/palaver.js",
+        ".pi/extensions/palaver.ts",
     }
     assert set(me.files()) == {f"project/{name}" for name in names}
-    assert me.run("uninstall", "all", "--yes").out.count("nothing to do") == 4
+    assert me.run("uninstall", "all", "--yes").out.count("nothing to do") == 5
     assert me.run("uninstall", "all", "--project", "--yes").code == 0
     assert me.files() == {}
 
@@ -261,24 +263,19 @@ def test_a_folder_in_the_place_of_a_file_is_refused(me: Person) -> None:
     assert (done.code, "is not a file" in done.err) == (77, True)
 
 
-def test_pi_is_refused_in_words(me: Person) -> None:
-    done = me.run("install", "pi", "--yes")
-    assert done.code == 64
-    assert "not supported by this version yet" in done.err
-    assert "extension" in done.err
-    me.has_all()
-    me.has("pi", "0.87.1")
-    every = me.run("install", "all", "--yes")
-    assert (every.code, "pi: skipped\n" in every.out) == (0, True)
-
-
 def test_all_means_what_is_on_this_machine(me: Person) -> None:
     nothing = me.run("install", "all", "--yes")
     assert (nothing.code, "No agent CLI was found" in nothing.err) == (64, True)
     me.has("codex", VERSIONS["codex"])
     me.write(".gemini/settings.json", "{}")
     told = {each["client"]: each["status"] for each in me.json("install", "all", "--yes")["clients"]}
-    assert told == {"claude": "skipped", "codex": "installed", "gemini": "installed", "opencode": "skipped"}
+    assert told == {
+        "claude": "skipped",
+        "codex": "installed",
+        "gemini": "installed",
+        "opencode": "skipped",
+        "pi": "skipped",
+    }
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,20 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 import h11
 import msgspec
 
 from palaver.gateways.doors import ANSWER_S, parse_payload
 from palaver.gateways.hooks import Hooks
+from palaver.gateways.plugins import PluginDoor
 
 log = logging.getLogger("palaver.hooks")
 
 PATH = b"/hooks/"
+POLL_PATH = b"/wait/"
 BODY_BYTES_MAX = 1 << 20
 """Of a larger body only the beginning is kept; all of it is taken."""
 HEAD_BYTES = 1 << 16
@@ -28,8 +31,9 @@ IDLE_S = 600.0
 class HttpHooks(asyncio.Protocol):
     """One connection of a client; it may bring many hooks, one after another."""
 
-    def __init__(self, hooks: Hooks, *, token: str, port: int) -> None:
+    def __init__(self, hooks: Hooks, plugins: PluginDoor, *, token: str, port: int) -> None:
         self._hooks = hooks
+        self._plugins = plugins
         self._token = token.encode()
         self._hosts = {f"127.0.0.1:{port}".encode(), f"localhost:{port}".encode()}
         self._wire = h11.Connection(h11.SERVER)
@@ -38,6 +42,7 @@ class HttpHooks(asyncio.Protocol):
         self._body = bytearray()
         self._size = 0
         self._busy = False
+        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connects."""
@@ -47,6 +52,8 @@ class HttpHooks(asyncio.Protocol):
         """It went."""
         del exc
         self._transport = None
+        if not self._gone.done():
+            self._gone.set_result(None)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes in; a request is served when it is whole."""
@@ -109,16 +116,19 @@ class HttpHooks(asyncio.Protocol):
             return 401
         if request.method != b"POST":
             return 405
-        return 0 if request.target.startswith(PATH) else 404
+        return 0 if request.target.startswith((PATH, POLL_PATH)) else 404
 
     async def _answer(self, request: h11.Request) -> bytes:
-        client = request.target[len(PATH) :].decode("ascii", "replace")
+        client = request.target.split(b"/", 2)[2].decode("ascii", "replace")
         cut = self._size > BODY_BYTES_MAX
         data = bytes(self._body[:HEAD_BYTES]) if cut else bytes(self._body)
         try:
             payload = parse_payload(data, cut=cut)
-            async with asyncio.timeout(ANSWER_S):
-                answer = await self._hooks.handle(client, payload, None)
+            if request.target.startswith(POLL_PATH):
+                answer = await self._plugins.wait(client, payload, self._gone)
+            else:
+                async with asyncio.timeout(ANSWER_S):
+                    answer = await self._handle(client, payload)
         except (ValueError, TimeoutError) as error:
             log.warning("a hook of %s could not be served: %s", client[:40], str(error)[:200])
             return b""
@@ -126,6 +136,11 @@ class HttpHooks(asyncio.Protocol):
             log.exception("a hook of %s failed", client[:40])
             return b""
         return b"" if answer is None else msgspec.json.encode(answer)
+
+    async def _handle(self, client: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+        if self._plugins.serves(client):
+            return await self._plugins.tell(client, payload)
+        return await self._hooks.handle(client, payload, None)
 
     def _close(self) -> None:
         if self._transport is not None:

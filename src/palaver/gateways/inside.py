@@ -15,10 +15,13 @@ from palaver.gateways.codex_queue import queue_waker
 from palaver.gateways.doors import HookDoor, WaiterDoor
 from palaver.gateways.hooks import Hooks
 from palaver.gateways.http_hooks import HttpHooks
+from palaver.gateways.plugins import PluginDoor
 from palaver.gateways.shims import ShimDoor
 from palaver.integrations import claude_code, codex, gemini_cli
 from palaver.integrations.hooks import Integration
 from palaver.integrations.install.endpoint import HookEndpoint, peek_endpoint
+from palaver.integrations.opencode import make_opencode
+from palaver.integrations.pi import make_pi
 from palaver.protocol.errors import PalaverError
 
 log = logging.getLogger("palaver.hooks")
@@ -36,11 +39,17 @@ class Inside:
         self._home = home
         marks = home / "marks"
         shutil.rmtree(marks, ignore_errors=True)  # of processes long gone
-        self.hooks = Hooks(engine, server, INTEGRATIONS, marks)
+        plugins = {each.kind: each for each in (make_opencode(), make_pi())}
+        self.hooks = Hooks(engine, server, {**INTEGRATIONS, **plugins}, marks)
+        self.plugins = PluginDoor(self.hooks, plugins)
         self.shims = ShimDoor(engine, server, offline_after_s=offline_after_s)
         self.shims.judge = self.hooks
         waiters = WaiterDoor(self.hooks, server)
-        self.hooks.wakers = {"claude-code": waiters.wake, "codex": queue_waker(self.hooks)}
+        self.hooks.wakers = {
+            "claude-code": waiters.wake,
+            "codex": queue_waker(self.hooks),
+            **dict.fromkeys(plugins, self.plugins.wake),
+        }
         server.doors.update({"shim": self.shims, "hook": HookDoor(self.hooks, server), "waiter": waiters})
 
     async def listen(self) -> None:
@@ -63,7 +72,7 @@ class Inside:
             return None
 
     async def _bind(self, endpoint: HookEndpoint) -> asyncio.AbstractServer | None:
-        factory = partial(HttpHooks, self.hooks, token=endpoint.token, port=endpoint.port)
+        factory = partial(HttpHooks, self.hooks, self.plugins, token=endpoint.token, port=endpoint.port)
         with suppress(OSError):
             return await asyncio.get_running_loop().create_server(factory, "127.0.0.1", endpoint.port)
         log.error("port %d is taken: hooks over HTTP are not served", endpoint.port)

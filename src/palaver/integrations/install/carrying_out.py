@@ -36,7 +36,7 @@ def carry_out(changes: Sequence[Change], home: str) -> None:
         except OSError as error:
             _undo(done)
             raise refused(done[-1].path, error) from error
-        for change in changes:
+        for change in reversed(changes):  # a later file may lie in a folder that was made for an earlier one
             _tidy(change)
 
 

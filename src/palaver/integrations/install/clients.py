@@ -6,13 +6,12 @@ from palaver.integrations.install.claude import CLAUDE
 from palaver.integrations.install.codex import CODEX
 from palaver.integrations.install.gemini import GEMINI
 from palaver.integrations.install.opencode import OPENCODE
+from palaver.integrations.install.pi import PI
 from palaver.integrations.install.spec import ClientSpec
 from palaver.protocol.errors import PalaverError
 
-CLIENTS: dict[str, ClientSpec] = {each.word: each for each in (CLAUDE, CODEX, GEMINI, OPENCODE)}
-UNSUPPORTED = {
-    "pi": "Pi 0.87 speaks no MCP, and palaver has no extension for it: not supported by this version yet.",
-}
+CLIENTS: dict[str, ClientSpec] = {each.word: each for each in (CLAUDE, CODEX, GEMINI, OPENCODE, PI)}
+UNSUPPORTED: dict[str, str] = {}
 """Why not."""
 WORDS = (*CLIENTS, *UNSUPPORTED)
 
@@ -24,8 +23,6 @@ def client_named(word: str) -> ClientSpec:
         PalaverError: `bad_request`: it is known, but not supported.
     """
     if word in UNSUPPORTED:
-        advice = (
-            "An extension, or Pi 1.x with MCP, will be needed; `palaver send` and `inbox` work in its shell."
-        )
+        advice = "`palaver send` and `palaver inbox` work in its shell."
         raise PalaverError("bad_request", UNSUPPORTED[word], advice)
     return CLIENTS[word]

@@ -1,4 +1,4 @@
-"""OpenCode: an MCP server, and a rule that allows its tools."""
+"""OpenCode: an MCP server, a rule that allows its tools, and a plugin."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ import os
 
 from palaver.integrations.install.entries import Member, Rule
 from palaver.integrations.install.spec import JSONC, SERVER, ClientSpec, Place, Programs, Target
+from palaver.integrations.install.whole_file import plugin_target
 
 KIND = "opencode"
 NAMES = ("opencode.json", "opencode.jsonc")
 SCHEMA = {"$schema": "https://opencode.ai/config.json"}
+PLUGIN = f"plugins/{SERVER}.js"
 
 
 def targets(place: Place, programs: Programs) -> list[Target]:
-    """The file that is there, else `opencode.json`."""
+    """The file that is there, else `opencode.json`; and the folder of plugins."""
     config = place.env.get("XDG_CONFIG_HOME") or os.path.join(place.home, ".config")
-    folder = place.project if place.scope == "project" else os.path.join(config, "opencode")
+    folder = plugins = os.path.join(config, "opencode")
+    if place.scope == "project":
+        folder, plugins = place.project, os.path.join(place.project, ".opencode")
     paths = [os.path.join(folder, name) for name in NAMES]
     path = next((each for each in paths if os.path.lexists(each)), paths[0])
     entries = (
         Member(("mcp", SERVER), {"type": "local", "command": list(programs.server)}),
         Rule(("permission", f"{SERVER}_*"), "allow"),
     )
-    return [Target(path=path, dialect=JSONC, entries=entries, trimmings=SCHEMA)]
+    return [
+        Target(path=path, dialect=JSONC, entries=entries, trimmings=SCHEMA),
+        plugin_target(os.path.join(plugins, PLUGIN), "opencode.js", programs),
+    ]
 
 
 OPENCODE = ClientSpec(
@@ -32,5 +39,8 @@ OPENCODE = ClientSpec(
     program="opencode",
     needed=(1, 18),
     targets=targets,
+    hints=(
+        "With its first plugin OpenCode installs a package of its own: the next start may take a minute.",
+    ),
     scratch=("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
 )

@@ -1,0 +1,215 @@
+// palaver's plugin for OpenCode, written by `palaver install opencode`: messages of other agents enter its sessions.
+// It tells the broker what happens and puts in what the broker answers. It needs no package and prints nothing, and
+// no failure of it reaches the client: without a broker OpenCode is as it was.
+import { readFileSync } from "node:fs"
+import { connect } from "node:net"
+
+const settings = __SETTINGS__
+
+const MARK = /peer-message id=[^\s"\\]{1,80} from=|palaver: notice id=[^\s"\\]{1,80} /g
+const MARKS_MAX = 500
+const REQUESTS_MAX = 50
+const ANSWER_MS = 1500
+const POLL_MS = 40000
+const PAUSE_MS = 2000
+
+// One process has one poll, whichever of its projects loaded this file; the session that spoke last is woken.
+const shared = (globalThis[Symbol.for("palaver")] ??= { polling: false })
+// `opencode run` ends with its turn, and nothing may keep it.
+const headless = process.argv[2] === "run"
+
+const pause = (ms) => new Promise((done) => setTimeout(done, ms).unref?.())
+const within = (work, ms) => Promise.race([work, pause(ms)])
+
+// What the broker says to one request. Not by fetch, which may go through a proxy: the token is for this machine only.
+const exchange = (path, body, signal) =>
+  new Promise((done, fail) => {
+    const { port, token } = JSON.parse(readFileSync(settings.endpoint, "utf8"))
+    const data = Buffer.from(JSON.stringify({ pid: process.pid, ...body }))
+    const head = [
+      `POST ${path} HTTP/1.1`,
+      `Host: 127.0.0.1:${port}`,
+      `Authorization: Bearer ${token}`,
+      "Content-Type: application/json",
+      `Content-Length: ${data.length}`,
+      "Connection: close",
+    ]
+    const socket = connect(port, "127.0.0.1")
+    const parts = []
+    signal.addEventListener("abort", () => socket.destroy())
+    socket.on("error", fail)
+    socket.on("data", (part) => parts.push(part))
+    socket.on("close", () => done(Buffer.concat(parts).toString()))
+    socket.write(Buffer.concat([Buffer.from(head.join("\r\n") + "\r\n\r\n"), data]))
+  })
+
+// The text that the broker answers, "" for none, undefined if it could not be asked.
+const post = async (path, body, signal) => {
+  try {
+    const [head, said] = (await exchange(path, body, signal)).split("\r\n\r\n", 2)
+    if (!head.startsWith("HTTP/1.1 200 ")) return undefined
+    return said ? (JSON.parse(said).text ?? "") : ""
+  } catch {
+    return undefined
+  }
+}
+
+const poll = async () => {
+  if (shared.polling || headless) return
+  shared.polling = true
+  while (shared.wake) {
+    shared.abort = new AbortController()
+    const signal = AbortSignal.any([shared.abort.signal, AbortSignal.timeout(POLL_MS)])
+    const text = await post("/wait/opencode", shared.about(), signal)
+    if (text) await shared.wake?.(text)
+    else if (text === undefined) await pause(PAUSE_MS)
+  }
+  shared.polling = false
+}
+
+// A hook that throws would break the client's turn.
+const safely = (hook) => async (...given) => {
+  try {
+    await hook(...given)
+  } catch {}
+}
+
+export const Palaver = async ({ client, directory }) => {
+  const sessions = new Map()
+  let current
+
+  const session = (id) => {
+    if (!sessions.has(id)) sessions.set(id, { answered: [], text: "", busy: false, summarising: 0 })
+    return sessions.get(id)
+  }
+
+  // A sub-agent's session has a parent: the agent on the mesh is the parent, and its mail is not for children.
+  const isMain = async (id) => {
+    const it = session(id)
+    if (it.child === undefined) {
+      const found = await within(client.session.get({ path: { id } }), ANSWER_MS)
+      if (found?.data) it.child = Boolean(found.data.parentID)
+    }
+    return it.child === false
+  }
+
+  const tell = async (id, event, more = {}) => {
+    const it = session(id)
+    const told = it.answered.splice(0)
+    const requests = told.map(({ began, marks }) => ({ age_ms: performance.now() - began, marks }))
+    const body = { hook_event_name: event, session_id: id, cwd: directory, requests, ...more }
+    const text = await post("/hooks/opencode", body, AbortSignal.timeout(ANSWER_MS))
+    if (text === undefined) it.answered = [...told, ...it.answered].slice(-REQUESTS_MAX)
+    return text
+  }
+
+  // Only what stood in a request that the model answered has been read.
+  const answer = (it) => {
+    if (it.request) it.answered.push(it.request)
+    it.request = undefined
+  }
+
+  const body = (id, text) => ({ path: { id }, body: { ...session(id).speaker, parts: [{ type: "text", text }] } })
+  const wake = safely((text) => within(client.session.promptAsync(body(current, text)), ANSWER_MS))
+
+  // A broker that has just been started knows nothing of us.
+  const about = () => {
+    const event = session(current).busy ? "busy" : "session_started"
+    return { hook_event_name: event, session_id: current, cwd: directory }
+  }
+
+  const onEvent = async ({ event }) => {
+    const { sessionID: id, info, error } = event.properties ?? {}
+    if (event.type === "session.created") session(info.id).child = Boolean(info.parentID)
+    else if (event.type === "message.updated") {
+      if (info.role === "assistant" && info.finish && !info.error) answer(session(info.sessionID))
+    } else if (event.type === "session.deleted") {
+      if (await isMain(info.id)) await tell(info.id, "session_ended")
+      sessions.delete(info.id)
+    } else if (event.type === "permission.asked" || event.type === "permission.replied") {
+      if (await isMain(id)) await tell(id, event.type === "permission.asked" ? "waiting" : "busy")
+    } else if (event.type === "session.error" && error?.name === "MessageAbortedError") {
+      const it = session(id)
+      it.request = undefined
+      if (await isMain(id)) await tell(id, "interrupted")
+    } else if (event.type === "session.idle") {
+      const it = session(id)
+      const text = it.text
+      if (!it.busy) return
+      it.busy = false
+      it.text = ""
+      if (await isMain(id)) await tell(id, "turn_ended", { last_assistant_message: text })
+    }
+  }
+
+  const onPrompt = async (input, output) => {
+    const id = input.sessionID
+    const it = session(id)
+    it.speaker = { agent: output.message.agent, model: output.message.model }
+    if (!(await isMain(id))) return
+    it.busy = true
+    current = id
+    Object.assign(shared, { wake, about })
+    void poll()
+    const last = output.parts.at(-1)
+    const own = output.parts.some((part) => part.type === "text" && part.text.search(MARK) >= 0)
+    const text = await tell(id, own ? "busy" : "prompt")
+    // A part of its own; the client orders parts by their ids.
+    if (text && last) output.parts.push({ ...last, id: last.id + "p", type: "text", text, synthetic: true })
+  }
+
+  const onToolUsed = async ({ sessionID: id }, output) => {
+    answer(session(id))
+    if (!(await isMain(id))) return
+    const text = await tell(id, "tool_used")
+    if (!text) return
+    if (typeof output.output === "string") output.output += "\n\n" + text // its own tools
+    else output.content.push({ type: "text", text }) // those of MCP servers
+  }
+
+  // The model's text is whole, and the turn may end here. A message added now makes it go on.
+  const onText = async ({ sessionID: id, messageID }, output) => {
+    const it = session(id)
+    if (it.summarising) return
+    answer(it)
+    it.text = it.message === messageID ? it.text + output.text : output.text
+    it.message = messageID
+    if (!(await isMain(id))) return
+    const text = await tell(id, "answered")
+    if (!text) return
+    const said = body(id, text)
+    said.body.noReply = true
+    await within(client.session.prompt(said), ANSWER_MS)
+  }
+
+  const onRequest = async (_, output) => {
+    const id = output.messages.at(-1)?.info.sessionID
+    if (!id) return
+    const it = session(id)
+    if (it.summarising === 1) {
+      it.summarising = 2
+      return
+    }
+    it.summarising = 0
+    const marks = [...new Set(JSON.stringify(output.messages).match(MARK) ?? [])].slice(-MARKS_MAX)
+    it.request = { began: performance.now(), marks }
+  }
+
+  return {
+    event: safely(onEvent),
+    "chat.message": safely(onPrompt),
+    "tool.execute.before": safely(async ({ sessionID }) => answer(session(sessionID))),
+    "tool.execute.after": safely(onToolUsed),
+    "experimental.text.complete": safely(onText),
+    "experimental.chat.messages.transform": safely(onRequest),
+    // What a summary is made of is not read by the agent.
+    "experimental.session.compacting": safely(async ({ sessionID }) => {
+      session(sessionID).summarising = 1
+    }),
+    dispose: async () => {
+      if (shared.wake !== wake) return
+      shared.wake = undefined
+      shared.abort?.abort()
+    },
+  }
+}

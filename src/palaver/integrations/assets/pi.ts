@@ -1,0 +1,248 @@
+// palaver's extension for Pi, written by `palaver install pi`: its tools, and messages of other agents.
+// It tells the broker what happens and puts in what the broker answers. It prints nothing, and no failure of it
+// reaches the client: without a broker Pi is as it was.
+import { type ChildProcess, spawn } from "node:child_process"
+import { readFileSync } from "node:fs"
+import * as http from "node:http"
+import * as readline from "node:readline"
+
+const settings: { endpoint: string; server: string[] } = __SETTINGS__
+
+const MARK = /peer-message id=[^\s"\\]{1,80} from=|palaver: notice id=[^\s"\\]{1,80} /g
+const MARKS_MAX = 500
+const REQUESTS_MAX = 50
+const ANSWER_MS = 1500
+const POLL_MS = 40000
+const PAUSE_MS = 2000
+const PROTOCOL = "2025-06-18"
+
+type Tool = { name: string; description?: string; inputSchema: any }
+type Request = { began: number; marks: string[] }
+
+// Pi loads this file anew for /new, /resume and /reload; the connection to the mesh outlives that.
+const shared: {
+  shim?: Shim
+  wake?: (text: string) => void
+  about?: () => object
+  polling?: boolean
+  poll?: http.ClientRequest
+} = ((globalThis as any)[Symbol.for("palaver")] ??= {})
+// Not fetch, which Pi may send through a proxy: the token is for this machine only.
+const agent = new http.Agent({ keepAlive: true })
+
+const pause = (ms: number) => new Promise<undefined>((done) => setTimeout(() => done(undefined), ms).unref())
+const within = <T>(work: Promise<T>, ms: number) => Promise.race([work, pause(ms)])
+
+// The text that the broker answers, "" for none, undefined if it could not be asked.
+const post = (path: string, body: object, ms: number, begun?: (request: http.ClientRequest) => void) =>
+  new Promise<string | undefined>((done) => {
+    const { port, token } = JSON.parse(readFileSync(settings.endpoint, "utf8"))
+    const data = JSON.stringify({ pid: process.pid, ...body })
+    const headers = {
+      Authorization: `Bearer ${token}`,
+      "Content-Type": "application/json",
+      "Content-Length": Buffer.byteLength(data),
+    }
+    const where = { host: "127.0.0.1", port, path, method: "POST", agent, headers }
+    const request = http.request(where, (answer) => {
+      let said = ""
+      answer.setEncoding("utf8")
+      answer.on("data", (part) => (said += part))
+      answer.on("error", () => done(undefined))
+      answer.on("end", () => {
+        try {
+          done(answer.statusCode !== 200 ? undefined : said ? (JSON.parse(said).text ?? "") : "")
+        } catch {
+          done(undefined)
+        }
+      })
+    })
+    const timer = setTimeout(() => request.destroy(new Error("late")), ms)
+    request.on("close", () => (clearTimeout(timer), done(undefined)))
+    request.on("error", () => done(undefined))
+    begun?.(request)
+    request.end(data)
+  }).catch(() => undefined)
+
+const poll = async () => {
+  if (shared.polling) return
+  shared.polling = true
+  while (shared.wake) {
+    const text = await post("/wait/pi", shared.about?.() ?? {}, POLL_MS, (request) => (shared.poll = request))
+    if (text) shared.wake?.(text)
+    else if (text === undefined && shared.wake) await pause(PAUSE_MS)
+  }
+  shared.polling = false
+}
+
+// palaver's MCP server as a child: Pi speaks no MCP itself.
+class Shim {
+  tools: Tool[] = []
+  alive = true
+  private child: ChildProcess
+  private asked = new Map<number, (answer: any) => void>()
+  private number = 0
+
+  constructor(cwd: string) {
+    const [program, ...words] = settings.server
+    this.child = spawn(program, words, { cwd, stdio: ["pipe", "pipe", "ignore"] })
+    this.child.on("error", () => this.end())
+    this.child.on("exit", () => this.end())
+    this.child.stdin!.on("error", () => this.end())
+    readline.createInterface({ input: this.child.stdout! }).on("line", (line) => {
+      try {
+        const answer = JSON.parse(line)
+        this.asked.get(answer.id)?.(answer)
+        this.asked.delete(answer.id)
+      } catch {}
+    })
+  }
+
+  async begin(version: string) {
+    const clientInfo = { name: "pi", version }
+    await this.ask("initialize", { protocolVersion: PROTOCOL, capabilities: {}, clientInfo })
+    this.say({ method: "notifications/initialized" })
+    this.tools = (await this.ask("tools/list", {})).tools
+  }
+
+  ask(method: string, params: object, signal?: AbortSignal): Promise<any> {
+    const id = ++this.number
+    return new Promise((done, fail) => {
+      if (!this.alive) return fail(new Error("palaver cannot be reached."))
+      const cancel = () => {
+        this.say({ method: "notifications/cancelled", params: { requestId: id } })
+        this.asked.delete(id)
+        fail(new Error("Cancelled."))
+      }
+      this.asked.set(id, (answer) => {
+        signal?.removeEventListener("abort", cancel)
+        if (answer.error) fail(new Error(answer.error.message))
+        else done(answer.result)
+      })
+      signal?.addEventListener("abort", cancel, { once: true })
+      this.say({ id, method, params })
+    })
+  }
+
+  private say(message: object) {
+    this.child.stdin!.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n")
+  }
+
+  end() {
+    this.alive = false
+    for (const answer of this.asked.values()) answer({ error: { message: "palaver cannot be reached." } })
+    this.asked.clear()
+    this.child.stdin!.destroy()
+    this.child.stdout!.destroy()
+    this.child.unref()
+  }
+}
+
+export default function (pi: any) {
+  let session = ""
+  let cwd = ""
+  let request: Request | undefined
+  let answered: Request[] = []
+  let last = ""
+  let prompted = false
+
+  // A handler that throws would show an error on the screen.
+  const on = (event: string, handler: (event: any, ctx: any) => any) =>
+    pi.on(event, async (given: any, ctx: any) => {
+      try {
+        return await handler(given, ctx)
+      } catch {}
+    })
+
+  const tell = async (event: string, more: object = {}) => {
+    const told = answered.splice(0)
+    const requests = told.map(({ began, marks }) => ({ age_ms: performance.now() - began, marks }))
+    const body = { hook_event_name: event, session_id: session, cwd, requests, ...more }
+    const text = await post("/hooks/pi", body, ANSWER_MS)
+    if (text === undefined) answered = [...told, ...answered].slice(-REQUESTS_MAX)
+    return text
+  }
+
+  const message = (text: string) => ({ customType: "palaver", content: text, display: true })
+
+  const offer = (tool: Tool, shim: Shim) =>
+    pi.registerTool({
+      name: `palaver_${tool.name}`,
+      label: `palaver ${tool.name}`,
+      description: tool.description ?? "",
+      parameters: tool.inputSchema,
+      async execute(_id: string, params: object, signal?: AbortSignal) {
+        const result = await shim.ask("tools/call", { name: tool.name, arguments: params }, signal)
+        const content = (result.content ?? []).filter((part: any) => part.type === "text")
+        if (result.isError) throw new Error(content.map((part: any) => part.text).join("\n"))
+        return { content, details: undefined }
+      },
+    })
+
+  const join = async () => {
+    if (!shared.shim?.alive) {
+      shared.shim = new Shim(cwd)
+      await shared.shim.begin(process.env.PI_VERSION ?? "")
+    }
+    for (const tool of shared.shim.tools) offer(tool, shared.shim)
+  }
+
+  on("session_start", async (_event, ctx) => {
+    session = ctx.sessionManager.getSessionId()
+    cwd = ctx.cwd
+    await within(
+      join().catch(() => undefined),
+      ANSWER_MS,
+    )
+    await tell("session_started")
+    if (ctx.mode !== "tui" && ctx.mode !== "rpc") return // a headless run ends with its turn
+    shared.wake = (text) => pi.sendMessage(message(text), { deliverAs: "steer", triggerTurn: true })
+    // A broker that has just been started knows nothing of us.
+    shared.about = () => {
+      const event = ctx.isIdle() ? "session_started" : "busy"
+      return { hook_event_name: event, session_id: session, cwd }
+    }
+    void poll()
+  })
+
+  on("before_agent_start", async () => {
+    prompted = true
+    const text = await tell("prompt")
+    if (text) return { message: message(text) }
+  })
+
+  on("agent_start", async () => {
+    if (!prompted) await tell("busy") // a turn that a message began
+    prompted = false
+  })
+
+  on("context", (event) => {
+    const marks = [...new Set<string>(JSON.stringify(event.messages).match(MARK) ?? [])].slice(-MARKS_MAX)
+    request = { began: performance.now(), marks }
+  })
+
+  // What stands here enters the session before the next request, and an Esc does not lose it.
+  on("turn_end", async (event) => {
+    if (event.outcome !== "completed") return void (request = undefined)
+    // Only what stood in a request that the model answered has been read.
+    if (request) answered.push(request)
+    request = undefined
+    const parts = event.message.content.filter((part: any) => part.type === "text")
+    last = parts.map((part: any) => part.text).join("")
+    const text = await tell(event.toolResults.length ? "tool_used" : "answered")
+    if (text) return { entries: [...event.entries, { type: "custom_message", ...message(text) }], continue: true }
+  })
+
+  on("ui_prompt_start", () => tell("waiting"))
+  on("ui_prompt_end", () => tell("busy"))
+  on("agent_settled", () => tell("turn_ended", { last_assistant_message: last }))
+
+  on("session_shutdown", async (event) => {
+    shared.wake = undefined
+    shared.poll?.destroy()
+    await tell("session_ended")
+    if (event.reason !== "quit") return
+    shared.shim?.end()
+    agent.destroy()
+  })
+}

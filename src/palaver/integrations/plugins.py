@@ -1,0 +1,132 @@
+"""Clients whose plugin is ours: they speak in our own words, and tell themselves what the model has read.
+
+A plugin names the marks in each request that the model answered. What was handed over is `read` with such a
+request; it is absent if a request that began well after the hand-over was answered without it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from palaver.integrations.hooks import HookEvent, Verdict
+from palaver.integrations.payloads import Hook, parse_payload, require_text_taken
+from palaver.integrations.transcripts import listed, mapping, string
+
+HOOKS = {
+    "session_started": Hook("session_started"),
+    "prompt": Hook("prompt", takes_text=True),
+    "busy": Hook("tool_wanted"),
+    "tool_used": Hook("tool_used", takes_text=True),
+    "answered": Hook("other", takes_text=True, continues=True),
+    "turn_ended": Hook("turn_ended"),
+    "interrupted": Hook("interrupted"),
+    "waiting": Hook("waiting"),
+    "session_ended": Hook("session_ended"),
+}
+"""`answered`: the model's text is whole, and the turn ends here unless there is mail."""
+GRACE_S = 3.0
+"""A plugin gives up waiting, or has put the text in, well within this; a request may be told of as late."""
+MARKS_MAX = 10_000
+SESSIONS_MAX = 1_000
+REQUESTS_MAX = 100
+
+
+class RequestReader:
+    """What one session's plugin tells of its requests."""
+
+    evidence = "request"
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[str, None] = {}
+        """Marks in requests that the model has answered."""
+        self._expected: dict[str, float] = {}
+        """From each mark that a request should have to when it was handed over."""
+        self._absent: dict[str, None] = {}
+
+    def expect(self, mark: str) -> None:
+        """A text with this mark is put in now."""
+        self._absent.pop(mark, None)
+        self._expected[mark] = self._clock()
+        _bound(self._expected)
+
+    def take(self, requests: Sequence[Any]) -> None:
+        """Requests that the model has answered; each with its age, and the marks in it."""
+        now = self._clock()
+        for request in map(mapping, requests[:REQUESTS_MAX]):
+            age_ms = request.get("age_ms")
+            if not isinstance(age_ms, int | float):
+                continue
+            for mark in map(string, listed(request.get("marks"))):
+                self._seen[mark] = None
+                self._expected.pop(mark, None)
+            late = now - age_ms / 1_000 - GRACE_S
+            self._give_up([mark for mark, put_in in self._expected.items() if put_in < late])
+        _bound(self._seen)
+
+    def end(self) -> None:
+        """The session is over: what was not read in it will not be."""
+        self._give_up(list(self._expected))
+
+    def judge(self, marks: Sequence[str]) -> dict[str, Verdict]:
+        """What is known now; of a text that went to another session, nothing."""
+        return {mark: self._judge(mark) for mark in marks}
+
+    def _judge(self, mark: str) -> Verdict:
+        if mark in self._seen:
+            return Verdict.READ
+        return Verdict.ABSENT if mark in self._absent else Verdict.OPEN
+
+    def _give_up(self, marks: Sequence[str]) -> None:
+        for mark in marks:
+            del self._expected[mark]
+            self._absent[mark] = None
+        _bound(self._absent)
+
+
+class PluginClient:
+    """One agent CLI with a plugin of ours."""
+
+    evidence = "request"
+
+    def __init__(self, kind: str, *, chars_max: int) -> None:
+        self.kind = kind
+        self.chars_max = chars_max
+        self._readers: dict[str, RequestReader] = {}
+        """By session: a client may have several at once."""
+
+    def parse(self, payload: Mapping[str, Any]) -> HookEvent:
+        """What a plugin tells."""
+        return parse_payload(payload, HOOKS)
+
+    def answer(self, event: HookEvent, text: str) -> dict[str, Any]:
+        """The text; the plugin knows how to put it in."""
+        require_text_taken(event)
+        return {"text": text}
+
+    def deny(self, event: HookEvent, reason: str) -> dict[str, Any]:
+        """Raises ValueError: the plugins ask for no permission."""
+        raise ValueError(f"{event.name} keeps nothing from running: {reason}")
+
+    def reader(self, event: HookEvent) -> RequestReader:
+        """The reader of a session."""
+        reader = self._readers.pop(event.session, None) or RequestReader()
+        self._readers[event.session] = reader
+        if len(self._readers) > SESSIONS_MAX:
+            del self._readers[next(iter(self._readers))]
+        return reader
+
+    def take(self, event: HookEvent, payload: Mapping[str, Any]) -> None:
+        """Note what a plugin tells of requests, and the end of a session."""
+        reader = self.reader(event)
+        reader.take(listed(payload.get("requests")))
+        if event.what == "session_ended":
+            reader.end()
+
+
+def _bound(marks: dict[str, Any]) -> None:
+    """Forget the oldest."""
+    while len(marks) > MARKS_MAX:
+        del marks[next(iter(marks))]

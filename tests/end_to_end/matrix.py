@@ -1,0 +1,201 @@
+"""The delivery matrix: which client can be reached in which state. Its cells, and the table of outcomes.
+
+A cell is a test of one row and one column. One that fails is played once more, on a stage of its own. With
+`PALAVER_MATRIX=write` in the environment outcomes go into `docs/delivery-matrix.md`; a plain run leaves it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import pytest
+
+from tests.end_to_end.clients import ROOT
+from tests.end_to_end.stage import Stage, open_stage
+
+TABLE = ROOT / "docs" / "delivery-matrix.md"
+WRITING = os.environ.get("PALAVER_MATRIX") == "write"
+CELL_S = 200
+ATTEMPTS = 2
+NOTE_CHARS_MAX = 300
+
+ROWS = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI", "mcp": "plain MCP client"}
+PACKAGES = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "gemini": "@google/gemini-cli",
+}
+COLUMNS = {
+    "tool call": "the model calls palaver's tools, and a peer gets what it sends",
+    "mid-turn": "mail that comes during a turn is in the next request of that turn",
+    "end of turn": "mail that comes during the last answer of a turn keeps the turn going",
+    "idle": "mail starts a turn in a session that waits for its user, in a terminal",
+    "after Esc": "the same after the user has interrupted a turn",
+    "offline": "mail that was sent while the client was closed is in its next run",
+    "burst": "twenty messages during one turn, in order",
+    "large body": "a body of 60 KiB is announced and fetched part by part, whole",
+    "parallel calls": "mail while two tool calls run at once",
+    "sub-agent": "mail while a sub-agent runs enters the main conversation, and not the sub-agent's",
+    "client killed": "`kill -9` of the client between delivery and read, then a resumed session",
+    "broker killed": "`kill -9` of the broker between delivery and read",
+    "model error": "the model fails twice on the request that has the mail, and is asked again",
+    "reply": "an answer with `re` makes the receipt `answered`",
+    "headless speed": "a headless run ends as fast as without palaver (medians of five runs in turn)",
+    "uninstall": "after `palaver uninstall` every file is as before, byte for byte",
+}
+
+YES, LIMIT, UNSTEADY, FAILS, OPEN = "yes", "limit", "unsteady", "fails", "–"
+PATH = re.compile(r"/tmp/[^\s\"')]+")
+TITLE = re.compile(r" \d[\d.]*$")
+"""The version behind a name."""
+HEAD = """\
+# Delivery matrix
+
+Real clients against a scripted model, on loopback. A cell holds if the mail stands exactly once in what the
+model was asked, by the record of its requests, and the sender's receipt tells so by evidence. Written by
+`PALAVER_MATRIX=write .venv/bin/python -m pytest tests/end_to_end -k matrix`; do not edit.
+
+- `yes`: it holds.
+- `limit`: the client makes it impossible; the notes say why, and a test shows what happens instead.
+- `unsteady`: it failed once and held when it was played again. `fails`: it failed twice.
+"""
+
+Play: TypeAlias = Callable[[Stage], Awaitable[None]]
+
+
+class Cell(NamedTuple):
+    """One cell's outcome."""
+
+    outcome: str = OPEN
+    note: str = ""
+
+
+LIMITS: dict[tuple[str, str], str] = {}
+"""Why a client cannot do what a column asks, by row and column."""
+DECLARED: set[tuple[str, str]] = set()
+"""All cells that a test plays, or that have a reason not to be played."""
+UNPLAYED: dict[tuple[str, str], Cell] = {}
+"""Those with nothing to play, only a reason."""
+
+
+def cell(column: str, *rows: str, **limits: str) -> Callable[[Play], Any]:
+    """Make a test of a play, for these rows, and for those with a limit: there it shows what happens."""
+    assert column in COLUMNS, column
+    played = (*rows, *limits)
+
+    def decorate(play: Play) -> Any:
+        for row in played:
+            declare(row, column, limits.get(row, ""))
+
+        async def test(row: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+            faults: list[str] = []
+            try:
+                await attempt(play, row, column, folder=tmp_path, faults=faults)
+            finally:
+                if faults:
+                    with capsys.disabled():
+                        print(f"\n{ROWS[row]}, {column}: {tell(faults)}")
+
+        test.__name__ = test.__qualname__ = play.__name__
+        test.__doc__, test.__module__ = play.__doc__, play.__module__
+        return pytest.mark.timeout(CELL_S)(pytest.mark.parametrize("row", played)(test))
+
+    return decorate
+
+
+def impossible(row: str, column: str, reason: str) -> None:
+    """A cell with nothing to play."""
+    declare(row, column, reason)
+    UNPLAYED[row, column] = Cell(LIMIT, reason)
+
+
+def declare(row: str, column: str, limit: str) -> None:
+    """A cell, with the reason if the client cannot do what the column asks."""
+    assert (row, column) not in DECLARED, (row, column)
+    DECLARED.add((row, column))
+    if limit:
+        LIMITS[row, column] = limit
+
+
+async def attempt(play: Play, row: str, column: str, *, folder: Path, faults: list[str]) -> None:
+    """Play a cell, and once more if it fails; what went wrong is added to the faults."""
+    limit = LIMITS.get((row, column), "")
+    for number in range(1, ATTEMPTS + 1):
+        try:
+            async with open_stage(row, folder / str(number)) as stage:
+                await play(stage)
+        except Exception as fault:
+            faults.append(_shorten(fault))
+            if number == ATTEMPTS:
+                record(row, column, Cell(FAILS, tell(faults)))
+                raise
+        else:
+            steady = Cell(LIMIT if limit else YES, limit)
+            record(row, column, Cell(UNSTEADY, tell(faults)) if faults else steady)
+            return
+
+
+def tell(faults: list[str]) -> str:
+    """Both outcomes of a cell that failed."""
+    return f"first: {faults[0]}; then: {faults[1] if len(faults) == ATTEMPTS else 'it held'}"
+
+
+def _shorten(fault: BaseException) -> str:
+    while isinstance(fault, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", fault)
+        fault = group.exceptions[0]
+    words = " ".join(str(fault).partition("\nassert")[0].split()) or type(fault).__name__
+    return PATH.sub("…", words)[:NOTE_CHARS_MAX].replace("|", "/")
+
+
+# -- the table ----------------------------------------------------------------------------------------
+
+
+def record(row: str, column: str, outcome: Cell) -> None:
+    """Put an outcome into the table, if this run writes it."""
+    if WRITING:
+        TABLE.write_text(render_table({**load_table(), (row, column): outcome}), encoding="utf-8")
+
+
+def load_table(text: str | None = None) -> dict[tuple[str, str], Cell]:
+    """The cells of the written table, or of a text like it; empty if there is none."""
+    if text is None:
+        text = TABLE.read_text("utf-8") if TABLE.exists() else ""
+    notes = {
+        (row, column): note for row, column, note in re.findall(r"^- \*\*(.+), (.+)\*\*: (.+)$", text, re.M)
+    }
+    lines = [
+        [each.strip() for each in line.split("|")[1:-1]] for line in text.splitlines() if line[:1] == "|"
+    ]
+    columns = lines[0][1:] if lines else []
+    shorts = {title: short for short, title in ROWS.items()}
+    return {
+        (shorts[title], column): Cell(outcome, notes.get((title, column), ""))
+        for name, *outcomes in lines[2:]
+        for column, outcome in zip(columns, outcomes, strict=True)
+        if (title := TITLE.sub("", name)) in shorts
+    }
+
+
+def render_table(cells: dict[tuple[str, str], Cell]) -> str:
+    """The whole file."""
+    cells = {**cells, **UNPLAYED}
+    versions = json.loads((ROOT / "requirements" / "clients.json").read_text("utf-8"))["dependencies"]
+    lines = [HEAD, f"| | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
+    notes: list[str] = []
+    for row, title in ROWS.items():
+        shown = [cells.get((row, column), Cell()) for column in COLUMNS]
+        version = versions.get(PACKAGES.get(row, ""), "")
+        lines.append(f"| {title} {version}".rstrip() + f" | {' | '.join(each.outcome for each in shown)} |")
+        notes += [
+            f"- **{title}, {column}**: {each.note}"
+            for column, each in zip(COLUMNS, shown, strict=True)
+            if each.note
+        ]
+    columns = [f"- {column}: {meaning}." for column, meaning in COLUMNS.items()]
+    return "\n".join([*lines, "", "## Notes", "", *notes, "", "## Columns", "", *columns, ""])

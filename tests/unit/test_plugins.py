@@ -1,0 +1,188 @@
+"""Plugins of ours: what their requests prove, what they say in our words, and their files."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from palaver.gateways.books import mark_of
+from palaver.gateways.plugins import process_word
+from palaver.integrations.hooks import Verdict
+from palaver.integrations.install.carrying_out import carry_out
+from palaver.integrations.install.clients import CLIENTS
+from palaver.integrations.install.endpoint import HookEndpoint
+from palaver.integrations.install.plan import plan_install, plan_uninstall
+from palaver.integrations.install.records import load_records
+from palaver.integrations.install.spec import ClientSpec, Place, Programs
+from palaver.integrations.opencode import make_opencode
+from palaver.integrations.pi import make_pi
+from palaver.integrations.plugins import GRACE_S, HOOKS, RequestReader
+from palaver.protocol.errors import PalaverError
+
+MARK = mark_of("m4", notice=False)
+OTHER = mark_of("m5", notice=False)
+PLUGINS = ("opencode", "pi")
+
+
+class Clock:
+    """Time that passes when told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def asked(age_s: float, *marks: str) -> dict[str, object]:
+    """A request that was answered."""
+    return {"age_ms": age_s * 1_000, "marks": list(marks)}
+
+
+def test_what_stood_in_an_answered_request_was_read() -> None:
+    reader = RequestReader(Clock())
+    reader.expect(MARK)
+    assert reader.judge([MARK]) == {MARK: Verdict.OPEN}
+    reader.take([asked(0.1, OTHER, MARK)])
+    assert reader.judge([MARK]) == {MARK: Verdict.READ}
+
+
+def test_what_is_not_in_a_request_that_began_later_is_absent() -> None:
+    clock = Clock()
+    reader = RequestReader(clock)
+    reader.expect(MARK)
+    clock.now += GRACE_S + 2.0
+    reader.take([asked(1.0, OTHER)])
+    assert reader.judge([MARK]) == {MARK: Verdict.ABSENT}
+
+
+def test_a_request_that_began_before_the_text_was_put_in_says_nothing() -> None:
+    clock = Clock()
+    reader = RequestReader(clock)
+    reader.expect(MARK)
+    clock.now += 60.0
+    reader.take([asked(60.0 - GRACE_S, OTHER)])
+    assert reader.judge([MARK]) == {MARK: Verdict.OPEN}
+
+
+def test_what_was_given_up_can_be_handed_over_again() -> None:
+    reader = RequestReader(Clock())
+    reader.expect(MARK)
+    reader.end()
+    assert reader.judge([MARK]) == {MARK: Verdict.ABSENT}
+    reader.expect(MARK)
+    assert reader.judge([MARK]) == {MARK: Verdict.OPEN}
+    reader.take([asked(0.0, MARK)])
+    assert reader.judge([MARK]) == {MARK: Verdict.READ}
+
+
+def test_the_end_of_a_session_says_nothing_of_another_ones_mail() -> None:
+    reader = RequestReader(Clock())
+    reader.end()
+    assert reader.judge([MARK]) == {MARK: Verdict.OPEN}
+
+
+@pytest.mark.parametrize("requests", [[None, 3, "x", []], [{"age_ms": "old"}], [{"marks": [1, None, MARK]}]])
+def test_nonsense_proves_nothing(requests: list[object]) -> None:
+    reader = RequestReader(Clock())
+    reader.expect(MARK)
+    reader.take(requests)
+    assert reader.judge([MARK]) == {MARK: Verdict.OPEN}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_plugin_speaks_in_our_words(name: str) -> None:
+    plugin = make_opencode()
+    event = plugin.parse({"hook_event_name": name, "session_id": "ses_1", "cwd": "/shop"})
+    assert (event.what, event.session) == (HOOKS[name].what, "ses_1")
+    if event.takes_text:
+        assert plugin.answer(event, "words") == {"text": "words"}
+    else:
+        with pytest.raises(ValueError, match="takes no text"):
+            plugin.answer(event, "words")
+
+
+def test_each_session_has_a_reader_of_its_own() -> None:
+    plugin = make_pi()
+    one, two = ({"hook_event_name": "busy", "session_id": each} for each in ("one", "two"))
+    reader = plugin.reader(plugin.parse(one))
+    reader.expect(MARK)
+    plugin.take(plugin.parse(two), {**two, "requests": [asked(0.0, MARK)]})
+    assert reader.judge([MARK]) == {MARK: Verdict.OPEN}
+    plugin.take(plugin.parse(one), {**one, "requests": [asked(0.0, MARK)]})
+    assert plugin.reader(plugin.parse(one)).judge([MARK]) == {MARK: Verdict.READ}
+
+
+@pytest.mark.parametrize("pid", [None, "7", 0, -1, True, 1 << 40, 2.0])
+def test_a_plugin_has_to_name_a_process(pid: object) -> None:
+    with pytest.raises(ValueError, match="number of its process"):
+        process_word({"pid": pid} if pid is not True else {})
+    assert process_word({"pid": os.getpid()}).startswith(f"{os.getpid()}.")
+
+
+class World:
+    """A person's home, and a broker's."""
+
+    def __init__(self, folder: Path, word: str) -> None:
+        self.client: ClientSpec = CLIENTS[word]
+        self.broker = str(folder / "broker")
+        self.place = Place(home=str(folder / "person"), project=str(folder), scope="user", env={})
+        os.mkdir(self.place.home)
+        self.programs = Programs(
+            server=("/usr/bin/python3", "/lib/palaver/relay/mcp_shim.py"),
+            python="/usr/bin/python3",
+            relay="/lib/palaver/relay",
+            marks=f"{self.broker}/marks",
+            endpoint=HookEndpoint(20_000, "secret"),
+        )
+
+    @property
+    def plugin(self) -> Path:
+        """Its file."""
+        return Path(self.client.targets(self.place, self.programs)[-1].path)
+
+    def install(self) -> int:
+        """How many files it took."""
+        targets = self.client.targets(self.place, self.programs)
+        changes = plan_install(self.client, self.place, targets, load_records(self.broker))
+        carry_out(changes, self.broker)
+        return len(changes)
+
+    def uninstall(self) -> None:
+        """Take it out again."""
+        targets = self.client.targets(self.place, self.programs)
+        carry_out(plan_uninstall(self.client, targets, load_records(self.broker)), self.broker)
+
+
+@pytest.mark.parametrize("word", PLUGINS)
+def test_a_plugin_is_written_once_and_taken_out_whole(tmp_path: Path, word: str) -> None:
+    world = World(tmp_path, word)
+    assert world.install()
+    text = world.plugin.read_text("utf-8")
+    assert f"{world.broker}/hooks.json" in text
+    assert "secret" not in text, "it reads the token where it is kept"
+    assert "__SETTINGS__" not in text
+    assert world.plugin.stat().st_mode & 0o777 == 0o600
+    assert world.install() == 0
+    world.uninstall()
+    assert not list(Path(world.place.home).rglob("*"))
+
+
+@pytest.mark.parametrize("word", PLUGINS)
+def test_an_older_plugin_is_replaced(tmp_path: Path, word: str) -> None:
+    world = World(tmp_path, word)
+    world.install()
+    text = world.plugin.read_text("utf-8")
+    world.plugin.write_text(f"{text}// older\n", encoding="utf-8")
+    assert world.install() == 1
+    assert world.plugin.read_text("utf-8") == text
+
+
+@pytest.mark.parametrize("word", PLUGINS)
+def test_another_ones_file_in_the_plugins_place_stays(tmp_path: Path, word: str) -> None:
+    world = World(tmp_path, word)
+    world.plugin.parent.mkdir(parents=True)
+    world.plugin.write_text("export default 1\n", encoding="utf-8")
+    with pytest.raises(PalaverError, match="not palaver's"):
+        world.install()
+    assert world.plugin.read_text("utf-8") == "export default 1\n"
