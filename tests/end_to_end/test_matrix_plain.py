@@ -190,14 +190,14 @@ async def test_what_a_killed_client_had_fetched_comes_again_as_a_possible_repeat
 
 
 @cell("broker killed", ROW)
-async def test_what_was_fetched_before_the_broker_died_is_read_by_the_next_call(stage: Stage) -> None:
+async def test_what_was_fetched_before_the_broker_died_is_read_by_a_later_call(stage: Stage) -> None:
     async with open_plain(str(stage.home.path), NAME) as plain:
         await plain.call("list_peers")
         (sent,) = await write(stage, QUESTION)
         await plain.call("get_messages")
-        stage.home.signal(signal.SIGKILL)
-        stage.home.up()
-        await plain.call("list_peers")
+        stage.home.signal(signal.SIGKILL)  # its shim starts the next one
+        for _ in range(2):  # a call that was under way when the broker died proves nothing
+            await plain.call("list_peers")
         await reads(stage, sent)
         assert "No messages" in await plain.call("get_messages")
         assert plain.count(QUESTION) == 1

@@ -20,7 +20,7 @@ from tests.end_to_end.terminal import Terminal
 from tests.end_to_end.test_hooks import FINAL, INSTALL_S, QUESTION, equip, served, until_read
 from tests.integration.world import Home, Join, until
 
-RUNS = 3
+RUNS = 5
 SLOWER_MAX = 1.35
 SLOWER_S_MAX = 0.8
 
@@ -257,21 +257,22 @@ async def test_mail_that_waited_for_an_agent_comes_with_its_first_turn(
 
 @every_plugin
 async def test_a_headless_run_ends_as_fast_as_without_palaver(
-    home: Home, model: Model, client: Client, short: str
+    home: Home, model: Model, client: Client, tmp_path: Path, short: str
 ) -> None:
+    plain = PROGRAMS[short](tmp_path / "plain", tmp_path / "shop", model.url("plain"))
+    plain.configure()
+    await equip(home, client)
 
-    async def took_s() -> float:
-        model.play(short, say(FINAL), unlisted=client.unlisted)
-        ran = await run(client, "Say something.")
+    async def took_s(one: Client, agent: str) -> float:
+        model.play(agent, say(FINAL), unlisted=one.unlisted)
+        ran = await run(one, "Say something.")
         assert (ran.code, ran.text) == (0, FINAL), ran
         return ran.took_s
 
-    await took_s()
-    before = min([await took_s() for _ in range(RUNS)])
-    await equip(home, client)
-    await took_s()
-    after = min([await took_s() for _ in range(RUNS)])
-    assert after < before * SLOWER_MAX or after - before < SLOWER_S_MAX, (before, after)
+    # By turns, for the machine may get slower or faster meanwhile; the best of each, for noise only adds.
+    pairs = [(await took_s(plain, "plain"), await took_s(client, short)) for _ in range(RUNS)]
+    without, with_it = (min(times) for times in zip(*pairs, strict=True))
+    assert with_it < without * SLOWER_MAX or with_it - without < SLOWER_S_MAX, pairs
 
 
 @every_plugin
