@@ -179,6 +179,22 @@ async def test_a_cancellation_that_crosses_the_mail_loses_and_doubles_nothing(
 
 
 @pytest.mark.requirement("REC-2", stage="mcp")
+async def test_a_call_in_the_same_breath_as_a_cancellation_is_no_evidence_for_what_it_cancelled(
+    pair: tuple[Shim, Shim],
+) -> None:
+    alice, bob = pair
+    for _ in range(10):
+        sent = await alice.send(bob, "hello")
+        fetch, first = bob.tool("get_messages")
+        await bob.write(first)
+        assert result_of(await bob.arrival(fetch)).ids == [sent]
+        await bob.request("tools/list")
+        again, second = bob.tool("get_messages")
+        await bob.write(cancellation(fetch) + second)
+        assert result_of(await bob.arrival(again)).ids == [sent]
+
+
+@pytest.mark.requirement("REC-2", stage="mcp")
 async def test_what_a_session_that_died_had_fetched_comes_again_and_is_marked(
     shims: Shims, pair: tuple[Shim, Shim]
 ) -> None:

@@ -147,7 +147,8 @@ class Gateway:
         self._answered = asyncio.Event()
         self._last: dict[str, tuple[int, str]] = {}
         """The last line with a JSON-RPC id, and its word as a call: what a late cancellation means."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._cancelled: set[int] = set()
+        """Lines under way that the client has given up."""
         self._server: Server[Any] = Server(
             "palaver",
             version=VERSION,
@@ -169,8 +170,6 @@ class Gateway:
             await self._server.run(self._inbox, Outbox(self), self._options)
         finally:
             pump.cancel()
-            for task in self._tasks:
-                task.cancel()
 
     # -- lines in -------------------------------------------------------------------------------------
 
@@ -221,18 +220,33 @@ class Gateway:
         method = message.method if isinstance(message, types.JSONRPCNotification) else ""
         if method == "notifications/cancelled":
             asked = str((cast("types.JSONRPCNotification", message).params or {}).get("requestId"))
-            self._tasks.add(task := asyncio.create_task(self._cancel(line, asked)))
-            task.add_done_callback(self._tasks.discard)
+            self._cancel(line, asked)
             return
         session.say(line.number, keep=method == "notifications/initialized")
 
-    async def _cancel(self, line: ShimLine, asked: str) -> None:
+    def _cancel(self, line: ShimLine, asked: str) -> None:
         """What a cancelled call had fetched waits again; only then is the line dealt with."""
         number, call = self._last.get(asked) or self._session.recalled.get(asked) or (0, "")
-        late = self._joining.client.cancels_late and asked not in self._open
-        if number and not late:
-            await self._session.give_back(number, call)
-        self._session.say(line.number)
+        under_way = asked in self._open
+        if under_way:
+            self._cancelled.add(number)
+        returned = None
+        if number and (under_way or not self._joining.client.cancels_late):
+            returned = self._session.give_back(number, call)
+        self._say_after(returned, line)
+
+    def _say_after(self, returned: asyncio.Future[Any] | None, line: ShimLine) -> None:
+        """A line is dealt with when what it gave back is on disk."""
+
+        if returned is None:
+            self._session.say(line.number)
+            return
+
+        def say(future: asyncio.Future[Any]) -> None:
+            if not future.cancelled() and future.exception() is None:
+                self._session.say(line.number)
+
+        returned.add_done_callback(say)
 
     def _remember(self, key: str, number: int, call: str) -> None:
         self._last.pop(key, None)
@@ -301,15 +315,23 @@ class Gateway:
             and message.error.code == types.CONNECTION_CLOSED
         ):
             return  # not an answer: the shim asks the next broker
+        if line.number in self._cancelled:
+            # It was done before the SDK heard of the cancellation.
+            self._give_up(str(message.id), line)
+            return
         keep = isinstance(message, types.JSONRPCResponse) and asked.method == "initialize"
         self._session.say(line.number, b"" if line.again else text, keep=keep and not line.again)
 
     async def _unanswered(self, key: str, asked: Asked) -> None:
-        """A cancelled request gets no answer, but its line is dealt with."""
-        # It may have fetched something after it was cancelled.
-        await self._session.give_back(asked.line.number, call_word(asked.line, key))
+        """The SDK gives no answer to a cancelled request."""
         self._close(key, asked)
-        self._session.say(asked.line.number)
+        self._give_up(key, asked.line)
+
+    def _give_up(self, key: str, line: ShimLine) -> None:
+        """A cancelled request gets no answer, but its line is dealt with."""
+        self._cancelled.discard(line.number)
+        # It may have fetched something after it was cancelled.
+        self._say_after(self._session.give_back(line.number, call_word(line, key)), line)
 
     def _close(self, key: str, asked: Asked) -> None:
         waiting = self._open[key]

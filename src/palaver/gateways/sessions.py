@@ -249,11 +249,11 @@ class ShimSession(asyncio.Protocol):
             raise PalaverError("rate_limited", "Too many sends in one second.")
         return await self._submit(operation)  # pyright: ignore[reportArgumentType]  # of the table
 
-    async def _submit(self, command: Command) -> Any:
+    def _submit(self, command: Command) -> asyncio.Future[Any]:
         self._numbers += 1
         future = self._asked[self._numbers] = asyncio.get_running_loop().create_future()
         self._engine.submit(self, self._numbers, command)
-        return await future
+        return future
 
     @property
     def mails(self) -> int:
@@ -310,11 +310,12 @@ class ShimSession(asyncio.Protocol):
         if calls and self.caller.holds:
             self._engine.submit_own(NoteEvidence(self.caller.agent, self.instance, calls, "next_call"))
 
-    async def give_back(self, number: int, call: str) -> None:
-        """The client will not look at the answer to `number`: what it fetched waits again, on disk."""
+    def give_back(self, number: int, call: str) -> asyncio.Future[Any] | None:
+        """The client will not look at the answer to `number`: what it fetched waits again, once on disk."""
+        # At once, not in a task: the next line may be a call, and would pass for evidence.
         self._fetched.pop(number, None)
-        if self.caller.holds:
-            await self._submit(ReturnLease(self.caller.agent, self.instance, call))
+        lease = ReturnLease(self.caller.agent, self.instance, call)
+        return self._submit(lease) if self.caller.holds else None
 
     # -- a source of commands -------------------------------------------------------------------------
 
