@@ -18,8 +18,8 @@ What these figures do not show
 - hcom has no server and no confirmation; its figures are whole processes, start-up included.
 - "SDK in process" is the official SDK's server as the agent's own child, favoured: it stores into a file of
   its own, opens it at the first call, and knows no other agent, no receipt and no broker. Real ones do more.
-- The shim's start needs a broker that runs and has served a shim before; the first shim of a broker waits for
-  the SDK like everybody else (row "first of its broker"), and without a broker for its start besides.
+- The shim's start needs a broker that runs. The first shim of a broker gets its handshake answered before the
+  SDK is loaded (row "first of its broker"); its first tool call waits for that, some 0.5 s.
 - The shim is small because the broker holds the SDK, once: see "agents and broker, RSS together". RSS counts
   shared pages in full for each process; PSS divides them among all who run the same interpreter just then.
 - An MCP call of palaver passes two processes more than the SDK's, and its send is journaled, routed and put
