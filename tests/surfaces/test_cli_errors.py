@@ -13,20 +13,23 @@ from pathlib import Path
 import pytest
 
 from palaver.cli.refusals import ADVICE, tell_refusal
-from palaver.protocol.errors import ERRORS
+from palaver.client.client import Client
+from palaver.protocol.errors import ERRORS, PalaverError
+from palaver.protocol.operations.agents import ListAgents
 from tests.integration.program import StartProgram
-from tests.integration.world import Home, Join
+from tests.integration.world import Home, Join, OpenRaw
 from tests.surfaces.cli_world import Done, run
 
-NOT_FROM_HERE = {
-    "frame_too_large": "a body that does not fit a frame is refused as body_too_large before it is sent",
-    "greeting_missing": "every command greets",
-    "unknown_operation": "the commands and the broker have one table; only an older broker could say so",
-    "session_replaced": "a command's session word is random, so nobody can take it over",
-    "stopping": "the client waits for the next broker, or starts it",
-    "timeout": "needs a broker that greets and then is mute for 30 s; an unanswered wait is tested",
-    "internal": "a bug",
+WELCOME = b'{"palaver":1,"version":"9","awake":1.0,"heartbeat_s":30.0}\n'
+FROM_THE_BROKER = {
+    "frame_too_large": "a command refuses such a body itself; test_garbage sends the bytes",
+    "greeting_missing": "every command greets; test_garbage does not",
+    "unknown_operation": "the commands and the broker have one table; test_garbage asks for another",
+    "session_replaced": "a command's session word is random; test_presence has a session taken over",
+    "stopping": "a command waits for the next broker; see below for who is told",
+    "timeout": "a command is more patient than a test can be; see below",
 }
+"""Codes that no command of ours brings about: each is reached on the wire, and shown by the commands."""
 
 
 @pytest.mark.parametrize("code", ERRORS)
@@ -130,6 +133,14 @@ def already_up(home: Home) -> Done:
     return run(home, "up")
 
 
+def damaged_message(home: Home) -> Done:
+    """A stored message that makes no sense, in a file that is whole: nobody foresees everything."""
+    two_sends(home)
+    with closing(sqlite3.connect(home.settings.database)) as database, database:
+        database.execute("update messages set context = '{'")
+    return run(home, "history", "--json")
+
+
 SCENES: dict[str, Callable[[Home], Done]] = {
     "bad_frame": lambda home: before_impostor(home, b"HTTP/1.1 400 Bad Request\r\n\r\n"),
     "wrong_version": lambda home: before_impostor(
@@ -150,6 +161,7 @@ SCENES: dict[str, Callable[[Home], Done]] = {
     "storage_full": full_disk,
     "unreachable": lambda home: run(home, "status", "--json"),
     "not_started": lambda home: before_corrupt(home, "list", "--json"),
+    "internal": damaged_message,
 }
 
 
@@ -198,7 +210,44 @@ async def test_a_name_with_a_client_of_its_own_is_refused(home: Home, program: S
         assert json.loads(done.err)["error"]["code"] == "forbidden"
 
 
-def test_every_code_is_reached_or_has_a_reason_why_not() -> None:
+@pytest.mark.parametrize("words", [("list", "--json"), ("history", "--json")], ids=["fast", "click"])
+@pytest.mark.parametrize("code", FROM_THE_BROKER)
+def test_what_a_broker_refuses_is_shown_with_its_advice(
+    home: Home, code: str, words: tuple[str, ...]
+) -> None:
+    advice = ERRORS[code].advice
+    fault = {"n": 1, "error": {"code": code, "message": "What happened.", "advice": advice}}
+    with impostor(home, WELCOME, json.dumps(fault).encode() + b"\n"):
+        done = run(home, *words)
+    assert (done.code, done.out) == (ERRORS[code].exit, ""), done
+    shown = {"code": code, "message": "What happened.", "advice": ADVICE.get(code, advice)}
+    assert json.loads(done.err) == {"error": shown}
+
+
+async def test_a_broker_that_stops_tells_its_clients(home: Home, raw: OpenRaw) -> None:
+    home.up()
+    connection = await raw("alice")
+    assert run(home, "down").code == 0
+    frame = await connection.frame()
+    assert (frame["n"], frame["error"]["code"]) == (0, "stopping")
+    assert frame["error"]["advice"] == ERRORS["stopping"].advice
+
+
+async def test_a_broker_that_does_not_answer_in_time_is_told(home: Home) -> None:
+    home.up()
+    client = Client(home.settings.socket, program="test")
+    await client.open()
+    home.signal(home.STOP)
+    try:
+        with pytest.raises(PalaverError) as refused:
+            await client.call(ListAgents(), deadline_s=0.1)
+    finally:
+        home.signal(home.GO_ON)
+        await client.close()
+    assert (refused.value.code, refused.value.advice) == ("timeout", ERRORS["timeout"].advice)
+
+
+def test_every_code_is_reached() -> None:
     elsewhere = {"too_many_connections", "forbidden"}
-    assert {*SCENES, *STARTS, *elsewhere, *NOT_FROM_HERE} == set(ERRORS)
-    assert not set(SCENES) & set(NOT_FROM_HERE)
+    assert {*SCENES, *STARTS, *elsewhere, *FROM_THE_BROKER} == set(ERRORS)
+    assert not set(SCENES) & set(FROM_THE_BROKER)
