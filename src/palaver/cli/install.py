@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from palaver.cli.mcp import shim_command
+from palaver.cli.install_check import show_check
+from palaver.cli.install_world import ALL, World, expand, find_clients, find_world
 from palaver.cli.options import json_option
 from palaver.cli.render import render_json
-from palaver.cli.screen import ERR, Screen, find_screen, write
-from palaver.cli.tables import Column, render_table
+from palaver.cli.screen import ERR, find_screen, write
 from palaver.cli.texts import clean
 from palaver.integrations.install.carrying_out import carry_out
-from palaver.integrations.install.checking import Report, check
 from palaver.integrations.install.clients import CLIENTS, UNSUPPORTED, WORDS, client_named
-from palaver.integrations.install.endpoint import HookEndpoint, load_endpoint, peek_endpoint
 from palaver.integrations.install.plan import Change, plan_install, plan_uninstall, render_diff, shorten
+from palaver.integrations.install.preparing import prepare
 from palaver.integrations.install.records import load_records
-from palaver.integrations.install.spec import ClientSpec, Place, Programs, Scope
-from palaver.integrations.install.versions import Found, complaint, find_version, is_too_old
+from palaver.integrations.install.spec import ClientSpec, Scope
+from palaver.integrations.install.versions import Found, complaint, is_too_old
 from palaver.protocol.errors import ERRORS, PalaverError
-from palaver.settings import Settings, load_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ALL = "all"
-UNKNOWN = HookEndpoint(0, "chosen-when-it-is-installed")
 DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}
-STATE_STYLES = {"installed": "green", "outdated": "yellow", "incomplete": "yellow", "broken": "red"}
-EXIT_NOT_FINE = 1
 TRIES = 3
 
 
@@ -46,24 +38,23 @@ class Outcome(msgspec.Struct, kw_only=True):
     status: str = "unchanged"
     """`unchanged`, `planned`, `installed`, `removed`, `skipped` or `failed`."""
     version: str = ""
+    program: str = ""
     plan: Callable[[], list[Change]] | None = None
     changes: list[Change] = []
     notes: list[str] = []
     error: PalaverError | None = None
 
 
-class World(msgspec.Struct, frozen=True):
-    """What the commands work on."""
-
-    settings: Settings
-    place: Place
-    programs: Programs
-
-
 def shared_options(function: F) -> F:
     """The options of both commands."""
     for option in (
         json_option,
+        click.option(
+            "--plugin",
+            metavar="DIR",
+            type=click.Path(file_okay=False, resolve_path=True),
+            help="Of claude: a plugin folder, for `claude --plugin-dir DIR`.",
+        ),
         click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
         click.option("--yes", is_flag=True, help="Do not ask."),
         click.option("--user", "scope", flag_value="user", default=True, help="For you (default)."),
@@ -78,7 +69,14 @@ def shared_options(function: F) -> F:
 @shared_options
 @click.option("--check", "checking", is_flag=True, help="Only tell what is missing, out of date or too old.")
 def install(
-    *, clients: tuple[str, ...], scope: Scope, yes: bool, dry_run: bool, checking: bool, as_json: bool
+    *,
+    clients: tuple[str, ...],
+    scope: Scope,
+    yes: bool,
+    dry_run: bool,
+    checking: bool,
+    plugin: str | None,
+    as_json: bool,
 ) -> int:
     """Put palaver into the configuration of agent CLIs.
 
@@ -93,18 +91,27 @@ def install(
       palaver install claude
       palaver install all --yes
       palaver install codex --dry-run
+      palaver install claude --plugin ~/palaver-plugin
       palaver install --check
     """
-    world = _find_world(scope, fixed=dry_run or checking)
+    world = find_world(scope, fixed=dry_run or checking, plugin=_plugin(plugin, clients))
     if checking:
-        return _check(world, clients or (ALL,), as_json=as_json)
+        return show_check(world, clients or (ALL,), as_json=as_json)
     outcomes = _plan_installs(world, _named(clients))
     return _go_on(world, outcomes, verb="installed", yes=yes, dry_run=dry_run, as_json=as_json)
 
 
 @click.command()
 @shared_options
-def uninstall(*, clients: tuple[str, ...], scope: Scope, yes: bool, dry_run: bool, as_json: bool) -> int:
+def uninstall(
+    *,
+    clients: tuple[str, ...],
+    scope: Scope,
+    yes: bool,
+    dry_run: bool,
+    plugin: str | None,
+    as_json: bool,
+) -> int:
     """Take palaver out of the configuration of agent CLIs.
 
     A file that nobody else has changed is restored byte for byte; from any other one exactly palaver's
@@ -116,31 +123,15 @@ def uninstall(*, clients: tuple[str, ...], scope: Scope, yes: bool, dry_run: boo
       palaver uninstall all --yes
       palaver uninstall gemini --project
     """
-    world = _find_world(scope, fixed=True)
+    world = find_world(scope, fixed=True, plugin=_plugin(plugin, clients))
     outcomes = _plan_uninstalls(world, _named(clients))
     return _go_on(world, outcomes, verb="removed", yes=yes, dry_run=dry_run, as_json=as_json)
 
 
-# -- finding out --------------------------------------------------------------------------------------
-
-
-def _find_world(scope: Scope, *, fixed: bool) -> World:
-    settings = load_settings()
-    home = str(settings.home)
-    named = home if settings.home_named else None
-    server = shim_command(home=named)
-    relay = os.path.dirname(server[3])
-    endpoint = (peek_endpoint(home) or UNKNOWN) if fixed else load_endpoint(home)
-    programs = Programs(
-        server=tuple(server),
-        python=server[0],
-        relay=relay,
-        marks=os.path.join(home, "marks"),
-        options=(f"--home={named}",) if named else (),
-        endpoint=endpoint,
-    )
-    place = Place(home=os.path.expanduser("~"), project=os.getcwd(), scope=scope, env=os.environ)
-    return World(settings, place, programs)
+def _plugin(folder: str | None, clients: tuple[str, ...]) -> str:
+    if folder and clients != ("claude",):
+        raise click.UsageError("--plugin is for claude alone.")
+    return folder or ""
 
 
 def _named(clients: tuple[str, ...]) -> tuple[str, ...]:
@@ -149,26 +140,12 @@ def _named(clients: tuple[str, ...]) -> tuple[str, ...]:
     return clients
 
 
-def _found(words: Sequence[str]) -> dict[str, Found]:
-    """Ask them for their versions, all at once."""
-    known = [word for word in words if word in CLIENTS]
-    with ThreadPoolExecutor(max_workers=len(CLIENTS)) as pool:
-        asked = {word: pool.submit(find_version, CLIENTS[word], os.environ) for word in known}
-        return {word: answer.result() for word, answer in asked.items()}
-
-
-def _expand(clients: Sequence[str]) -> list[str]:
-    if ALL not in clients:
-        return list(dict.fromkeys(clients))
-    return [*CLIENTS, *(word for word in UNSUPPORTED if word in clients or shutil.which(word))]
-
-
 # -- planning -----------------------------------------------------------------------------------------
 
 
 def _plan_installs(world: World, clients: tuple[str, ...]) -> list[Outcome]:
-    words = _expand(clients)
-    found = _found(words)
+    words = expand(clients)
+    found = find_clients(words)
     outcomes: list[Outcome] = []
     for word in words:
         outcome = Outcome(client=word)
@@ -189,7 +166,7 @@ def _plan_installs(world: World, clients: tuple[str, ...]) -> list[Outcome]:
 def _plan_one(world: World, outcome: Outcome, found: Found | None) -> None:
     client = client_named(outcome.client)
     assert found is not None
-    outcome.version = found.version
+    outcome.version, outcome.program = found.version, found.program
     if is_too_old(client, found):
         raise PalaverError("wrong_version", complaint(client, found), f"Upgrade {client.title} first.")
     targets = client.targets(world.place, world.programs)
@@ -199,6 +176,11 @@ def _plan_one(world: World, outcome: Outcome, found: Found | None) -> None:
     if outcome.changes:
         outcome.status = "planned"
         outcome.notes = [*client.hints]
+        if world.place.plugin:
+            outcome.notes = [
+                f"Start it with `claude --plugin-dir {world.place.plugin}`.",
+                'It asks once for each tool, unless your settings allow "mcp__plugin_palaver_palaver__*".',
+            ]
     if not found.version:
         unknown = complaint(client, found) if found.program else f"`{client.program}` is not on the PATH."
         outcome.notes = [*outcome.notes, unknown]
@@ -206,7 +188,7 @@ def _plan_one(world: World, outcome: Outcome, found: Found | None) -> None:
 
 def _plan_uninstalls(world: World, clients: tuple[str, ...]) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    for word in _expand(clients):
+    for word in expand(clients):
         if word in UNSUPPORTED and ALL in clients:
             continue
         outcome = Outcome(client=word)
@@ -253,6 +235,8 @@ def _go_on(
         for outcome in planned:
             outcome.status = verb
             _try(outcome, lambda outcome=outcome: _carry_out(world, outcome, again=yes))
+            if outcome.status == "installed":
+                _prepare(world, outcome)
     if as_json:
         write(render_json({"clients": [_document(world, outcome) for outcome in outcomes]}))
     else:
@@ -272,6 +256,17 @@ def _carry_out(world: World, outcome: Outcome, *, again: bool) -> None:
             outcome.changes = outcome.plan()
         else:
             return
+
+
+def _prepare(world: World, outcome: Outcome) -> None:
+    client = client_named(outcome.client)
+    if not client.prepare or not outcome.program:
+        return
+    if find_screen(ERR).person:
+        write(f"{client.title} gets ready for its first plugin; this may take a minute.\n", ERR)
+    note = prepare(client, outcome.program, world.place.env, world.place.project)
+    if note:
+        outcome.notes = [*outcome.notes, note]
 
 
 def _ask(count: int, *, as_json: bool) -> None:
@@ -337,57 +332,3 @@ def _document(world: World, outcome: Outcome) -> dict[str, Any]:
     if error is not None:
         facts["error"] = {"code": error.code, "message": error.message, "advice": error.advice}
     return facts
-
-
-# -- checking -----------------------------------------------------------------------------------------
-
-
-def _check(world: World, clients: tuple[str, ...], *, as_json: bool) -> int:
-    words = _expand(clients)
-    found = _found(words)
-    reports: list[Report] = []
-    for word in words:
-        if word in UNSUPPORTED:
-            state = Report(
-                client=word,
-                title=word.capitalize(),
-                program="",
-                version="",
-                state="unsupported",
-                notes=(UNSUPPORTED[word],),
-                fine=ALL in clients,
-            )
-        else:
-            client = CLIENTS[word]
-            state = check(client, client.targets(world.place, world.programs), found[word])
-            if ALL in clients and state.state == "absent" and not state.program:
-                state = msgspec.structs.replace(state, fine=True)
-        reports.append(state)
-    fine = all(report.fine for report in reports)
-    if as_json:
-        write(render_json({"fine": fine, "clients": msgspec.to_builtins(reports)}))
-    else:
-        write(_render_reports(reports, world.place.home, find_screen()))
-    return 0 if fine else EXIT_NOT_FINE
-
-
-def _render_reports(reports: Sequence[Report], home: str, screen: Screen) -> str:
-    columns = [
-        Column("CLIENT", [report.client for report in reports], style="bold"),
-        Column("VERSION", [clean(report.version or "-") for report in reports]),
-        Column("STATE", [report.state for report in reports], styles=STATE_STYLES),
-    ]
-    lines: list[str] = []
-    for report in reports:
-        for file in report.files:
-            path = shorten(file.path, home)
-            if report.state != "absent" and file.missing:
-                lines.append(f"{report.client}: {path} lacks {', '.join(file.missing)}")
-            if file.outdated:
-                lines.append(f"{report.client}: {path} is out of date in {', '.join(file.outdated)}")
-            if file.error:
-                lines.append(f"{report.client}: {file.error}")
-        lines += [f"{report.client}: {note}" for note in report.notes]
-        if report.state in ("absent", "outdated", "incomplete") and report.program:
-            lines.append(f"{report.client}: run `palaver install {report.client}`")
-    return render_table(columns, screen) + "".join(f"{clean(line)}\n" for line in lines)

@@ -10,9 +10,10 @@ from typing import Any
 
 from palaver.integrations.install.entries import MARK_HEADER, Hooks, Item, Member
 from palaver.integrations.install.spec import JSON, SERVER, ClientSpec, Place, Programs, Target
+from palaver.version import VERSION
 
 KIND = "claude-code"
-HTTP_EVENTS = ("UserPromptSubmit", "PostToolBatch", "Stop", "Notification", "SubagentStop")
+HTTP_EVENTS = ("UserPromptSubmit", "PostToolBatch", "Stop", "StopFailure", "Notification", "SubagentStop")
 WAITER_EVENTS = ("SessionStart", "UserPromptSubmit", "Stop")
 HOOK_S = 10
 WAITER_S = 604_800
@@ -31,9 +32,32 @@ def targets(place: Place, programs: Programs) -> list[Target]:
         state = os.path.join(place.project, ".mcp.json")
         entries = (allow, Item(("enabledMcpjsonServers",), SERVER), *_hooks(programs))
     server = {"type": "stdio", "command": programs.server[0], "args": list(programs.server[1:])}
+    if place.plugin:
+        return _plugin(place.plugin, server, programs)
     return [
         Target(path=state, dialect=JSON, entries=(Member(("mcpServers", SERVER), server),)),
         Target(path=settings, dialect=JSON, entries=entries, secret=True),
+    ]
+
+
+def _plugin(folder: str, server: dict[str, Any], programs: Programs) -> list[Target]:
+    """The same as a plugin, for `claude --plugin-dir`; only permissions have no place in one."""
+    about = {"name": SERVER, "version": VERSION, "description": "Coding agents that talk to each other."}
+    author = Member(("author",), {"name": "palaver"})
+    manifest = os.path.join(folder, ".claude-plugin", "plugin.json")
+    return [
+        Target(path=manifest, dialect=JSON, entries=(author,), trimmings=about),
+        Target(
+            path=os.path.join(folder, ".mcp.json"),
+            dialect=JSON,
+            entries=(Member(("mcpServers", SERVER), server),),
+        ),
+        Target(
+            path=os.path.join(folder, "hooks", "hooks.json"),
+            dialect=JSON,
+            entries=tuple(_hooks(programs)),
+            secret=True,
+        ),
     ]
 
 

@@ -8,7 +8,9 @@ from palaver.integrations.install.entries import Hooks, Member
 from palaver.integrations.install.spec import JSON_WITH_COMMENTS, SERVER, ClientSpec, Place, Programs, Target
 
 KIND = "gemini-cli"
-EVENTS = ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd")
+EVENTS = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent", "SessionEnd")
+MATCHERS = {"BeforeTool": "^invoke_agent$"}
+"""Of tools before they run, only the one that starts a sub-agent is of interest: the others cost nothing."""
 GATED = ("AfterTool",)
 HOOK_MS = 10_000
 
@@ -28,7 +30,7 @@ def targets(place: Place, programs: Programs) -> list[Target]:
                     "timeout": HOOK_MS,
                 },
             ),
-            {"matcher": "*"},
+            {"matcher": MATCHERS.get(event, "*")},
         )
         for event in EVENTS
     ]

@@ -39,8 +39,6 @@ OPENCODE = ClientSpec(
     program="opencode",
     needed=(1, 18),
     targets=targets,
-    hints=(
-        "With its first plugin OpenCode installs a package of its own: the next start may take a minute.",
-    ),
+    prepare=("debug", "config"),
     scratch=("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
 )

@@ -52,6 +52,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     scope: Scope
     env: Mapping[str, str]
+    plugin: str = ""
+    """For Claude Code: instead of its settings, the folder of a plugin."""
 
 
 class Programs(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,3 +116,5 @@ class ClientSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What its human has to do then."""
     scratch: tuple[str, ...] = ()
     """Variables that name folders it would make only to tell its version."""
+    prepare: tuple[str, ...] = ()
+    """Words with which it gets ready for its first plugin, so that its next start does not have to."""
