@@ -7,6 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No test is judged by the clock: a busy machine makes an example slow now and then.
+settings.register_profile("palaver", deadline=None)
+settings.load_profile("palaver")
 
 MAY_NOT_RUN = ("skip", "skipif", "xfail")
 
