@@ -12,7 +12,7 @@ TYPE_CHECKING = (
     False  # importing it from typing, or Mapping for real, would cost the fast programs milliseconds
 )
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 SOCKET_PATH_BYTES_MAX = 100
 """The kernel takes 108 on Linux and 104 on macOS."""
@@ -67,3 +67,44 @@ def _default_home(env: Mapping[str, str]) -> str:
     if sys.platform == "darwin":
         return "~/Library/Application Support/palaver"
     return "~/.local/state/palaver"
+
+
+# -- paths that rules are about ------------------------------------------------------------------------
+
+FOLDS_CASE = sys.platform in ("darwin", "win32", "cygwin")
+"""Where names that differ in case only are usually one file."""
+
+
+def canonical(text: str, cwd: str) -> str:
+    """The one spelling of a path: absolute, symbolic links resolved, names as on disk.
+
+    What does not exist yet is resolved as far as it does. Text that cannot be a path stays, to be refused.
+    """
+    try:
+        path = os.path.join(cwd, os.path.expanduser(text))
+        if not text or not os.path.isabs(path):
+            return text
+        real = os.path.realpath(path)
+    except (OSError, ValueError):
+        return text
+    return as_on_disk(real) if FOLDS_CASE else real
+
+
+def as_on_disk(path: str) -> str:
+    """The path with each name spelled as its folder has it."""
+    spelled = "/"
+    for name in path.split("/")[1:]:
+        try:
+            entries = os.listdir(spelled)
+        except OSError:
+            entries = []
+        spelled = os.path.join(spelled, as_spelled(name, entries))
+    return spelled
+
+
+def as_spelled(name: str, entries: Iterable[str]) -> str:
+    """A name as a folder that does not tell case apart has it; itself if it is not there."""
+    known = list(entries)
+    if name in known:
+        return name
+    return next((entry for entry in known if entry.casefold() == name.casefold()), name)

@@ -19,7 +19,7 @@ from palaver.paths import home_path, is_named, kept_environment, socket_path, st
 from palaver.protocol.errors import PalaverError
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-ZERO_ALLOWED = frozenset({"store_bytes_max"})
+ZERO_ALLOWED = frozenset({"store_bytes_max", "typing"})
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +43,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long history is kept."""
     store_bytes_max: int = 0
     """Bound of the database file; 0 for none."""
+    typing: bool = True
+    """Whether an idle agent that nothing else reaches is woken by typing a line into its tmux pane."""
     log_level: str = "info"
     limits: Limits = Limits()
     origins: Mapping[str, str] = {}

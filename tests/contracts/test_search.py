@@ -61,6 +61,8 @@ QUERIES = (
     "de*ploy",
     "% _ deploy",
 )
+LINKS = {"a2": "link:l5/3", "a3": "link:l50/12"}
+"""Where some senders speak."""
 PAIRS = (("a1", "a2"), ("a2", "a1"), ("a1", "a3"), ("a3", "a2"), ("", "a1"))
 
 
@@ -72,8 +74,9 @@ def commits() -> list[Commit]:
         is_json = body.startswith("{")
         for sender, recipient in PAIRS:
             recipients = f"{recipient} a4" if sender == "a1" else recipient
+            to, at = LINKS.get(sender, "y"), float(seq // 3)
             message = StoredMessage(
-                seq + 1, sender, "x", recipients, "y", "", float(seq // 3), "", "request", is_json, "", body
+                seq + 1, sender, "x", recipients, to, "", at, "", "request", is_json, "", body
             )
             data = format_batch([BrokerStarted("1"), queued(body)])
             made.append(Commit(seq + 1, float(seq // 3), 0.0, data, [message]))
@@ -124,6 +127,8 @@ def test_search_gives_the_same_however_far_the_index_has_come(
         {"agent": "a3"},
         {"agent": "a1", "peer": "a2"},
         {"since": 4.0, "until": 11.0},
+        {"link": "l5"},
+        {"link": "l50", "agent": "a3"},
     ]
     expected = {
         (text, place): pages(twin, ask(terms=parse_terms(text), **filters[place]))
@@ -162,8 +167,17 @@ def test_history_gives_the_same_however_far_the_index_has_come(
         ask(limit=1, agent="a3"),
         ask(before=1),
         ask(limit=3)._replace(bytes_max=30),
+        ask(link="l5"),
+        ask(link="l50"),
+        ask(link="l5", agent="a1"),
+        ask(link="l5", agent="a1", peer="a2", since=3.0, until=9.0),
+        ask(link="l5", agent="a3"),
+        ask(link="l9"),
     ]
     expected = [pages(twin, query) for query in queries]
+    found = [len(seqs) for seqs in expected[-6:]]
+    assert found == [len(BODIES), len(BODIES), len(BODIES), found[3], 0, 0]
+    assert 0 < found[3] < len(BODIES)
     assert len(expected[0]) == len(BODIES) * len(PAIRS)
     assert expected[4]
     assert not expected[5]
@@ -184,6 +198,8 @@ def test_a_question_over_a_long_tail_or_a_crowd_is_cut_into_bounded_ones(
         ask(terms=parse_terms("deploy"), agent="a3"),
         ask(agent="a1", peer="a3"),
         ask(agent="a9"),
+        ask(link="l5", agent="a3"),
+        ask(terms=parse_terms("deploy"), link="l50"),
         ask(terms=parse_terms("deploy failed")),
         ask(terms=parse_terms("dep* noi*")),
     ]

@@ -14,8 +14,23 @@ from tempfile import TemporaryDirectory
 from palaver.core.context import HandOver, StartBroker
 from palaver.core.records import Commit
 from palaver.core.state import SNAPSHOT_VERSION, State, format_snapshot
+from palaver.protocol.conversations import (
+    AgentOverdue,
+    CheckpointMarked,
+    LinkClosed,
+    LinkJoined,
+    LinkLeft,
+    LinkOpened,
+    LinkPaused,
+    LinkResumed,
+    ListenerAdded,
+    ListenerRemoved,
+    Seat,
+    TurnEnded,
+)
 from palaver.protocol.events import (
     AgentForgotten,
+    AgentMuted,
     AgentOffline,
     AgentOnline,
     AgentRegistered,
@@ -34,7 +49,23 @@ from palaver.protocol.events import (
     TopicLeft,
     format_batch,
 )
+from palaver.protocol.lineage import (
+    ChildConfirmed,
+    ChildEnded,
+    ChildFailed,
+    ChildReported,
+    ChildReserved,
+    ChildStarted,
+    ChildStopAsked,
+    PeersJoined,
+    PeersParted,
+    PolicySet,
+    ScopeClaimed,
+    ScopeReleased,
+    ScopeSubDelegated,
+)
 from palaver.protocol.operations.agents import UpdateAgent
+from palaver.protocol.operations.scopes import ScopeRule
 from palaver.protocol.operations.topics import Subscribe
 from palaver.store.sqlite_journal import APPLICATION_ID, SCHEMA_VERSION, SqliteJournal
 from tests.unit.mesh import Mesh
@@ -71,6 +102,7 @@ SAMPLES: tuple[AnyEvent, ...] = (
     AgentUpdated("a1", "bob", [], {"x": 1}, "codex"),
     AgentOnline("a1"),
     AgentOffline("a1", "disconnected", [3]),
+    AgentMuted("a1", True, 1_003_600.5),
     AgentForgotten("a1"),
     MessageQueued(
         sender="a1",
@@ -87,6 +119,10 @@ SAMPLES: tuple[AnyEvent, ...] = (
         context='{"file":"a.py"}',
         key="f4240-word1",
         several=True,
+        link="l7",
+        said=3,
+        hops=2,
+        turn="turn 7",
     ),
     MessagesDelivered("a2", [5, 6], "17"),
     MessagesReturned("a2", [5, 6]),
@@ -95,7 +131,43 @@ SAMPLES: tuple[AnyEvent, ...] = (
     MessagesExpired("a2", [7]),
     TopicJoined("a2", "build"),
     TopicLeft("a2", "build"),
+    TurnEnded("a2", "turn 7", "ended", 12, "0123456789abcdef0123456789abcdef", True, True, True),
+    LinkOpened([Seat("a1", "alice", 1, "host", "link"), Seat("a2", "bob", 2)], True, "a1"),
+    LinkJoined("l7", Seat("a3", "carol", 3, "harvester", "link"), "a1"),
+    LinkLeft("l7", "a3", "is gone"),
+    LinkPaused("l7", "turns"),
+    LinkResumed("l7", "a1"),
+    LinkClosed("l7", "a1", "alice closed it"),
+    ListenerAdded("a2", "a1", True),
+    ListenerRemoved("a2", "a1"),
+    AgentOverdue("a2"),
+    CheckpointMarked("a2", True),
     CallRefused("a2", "send_message", "mailbox_full", 3, 1_000_000.5),
+    PeersJoined("a1", "a2"),
+    PeersParted("a1", "a2"),
+    PolicySet("/project", "peers"),
+    ScopeClaimed("a1", [ScopeRule("/project/src", "write", False), ScopeRule("/project", "read")], 1_400.5),
+    ScopeReleased("a1", [ScopeRule("/project/src")], "expired"),
+    ScopeSubDelegated("a1", "a2", "a3", [ScopeRule("/project/src/a")]),
+    ChildReserved(
+        agent="a3",
+        parent="a2",
+        task="Fix the parser.",
+        command=["agent", "--fast"],
+        cwd="/project",
+        scoped=True,
+        rules=[ScopeRule("/project/src/a")],
+        listen=True,
+        headless=True,
+        key="f4240-word2",
+        again=True,
+    ),
+    ChildStarted("a3", "8.124", "word", "palaver:3"),
+    ChildConfirmed("a3"),
+    ChildFailed("a3", "It ended before it was up.", "no such file"),
+    ChildReported("a3", 17),
+    ChildStopAsked("a3", "a2"),
+    ChildEnded("a3", "asked"),
 )
 
 

@@ -49,7 +49,7 @@ def parse(name: str, **fields: Any) -> HookEvent:
         ("Notification", "waiting", False),
         ("PermissionRequest", "waiting", False),
         ("Stop", "turn_ended", True),
-        ("StopFailure", "turn_ended", False),
+        ("StopFailure", "errored", False),
         ("SessionEnd", "session_ended", False),
         ("PreCompact", "other", False),
         ("SomethingNew", "other", False),
@@ -80,7 +80,8 @@ def test_what_the_client_really_sends_is_understood(payload: dict[str, Any]) -> 
 
 
 def test_an_idle_client_asks_for_nothing() -> None:
-    assert parse("Notification", notification_type="idle_prompt").what == "other"
+    assert parse("Notification", notification_type="idle_prompt").what == "idle"
+    assert parse("Notification", notification_type="auth_success").what == "other"
     assert parse("Notification", notification_type="permission_prompt").what == "waiting"
 
 

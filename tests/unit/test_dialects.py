@@ -13,12 +13,14 @@ from palaver.core.modes import MODES
 from palaver.gateways.early import describe
 from palaver.gateways.tools import WAIT, form_of
 from palaver.gateways.words import instructions
-from palaver.protocol.dialects import AGENT_NETWORK, ALL, CORE, DIALECTS, F2, PALAVER, Dialect, Tool, tools_of
+from palaver.protocol.dialects import AGENT_NETWORK, DIALECTS, F2, PALAVER, tools_of
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations import OPERATIONS
 from palaver.protocol.operations.agents import RegisterAgent
 from palaver.protocol.operations.base import MCP, Operation
+from palaver.protocol.operations.children import StopAgent
 from palaver.protocol.operations.messages import SendMessage
+from palaver.protocol.tool import ALL, CORE, Dialect, Tool
 
 EVERY_TOOL = [
     pytest.param(tool, id=f"{dialect.name}-{tool.name}")
@@ -207,8 +209,8 @@ def test_annotations_tell_what_a_tool_changes(tool: Tool) -> None:
     hints = describe(tool)["annotations"]
     assert hints["readOnlyHint"] is tool.operation.reads
     assert hints["openWorldHint"] is False
-    forgets = any(argument.field == "forget" for argument in tool.arguments)
-    assert hints["destructiveHint"] is forgets, "only what gives up a name and its mail destroys anything"
+    forgets = any(argument.field == "forget" for argument in tool.arguments) or tool.operation is StopAgent
+    assert hints["destructiveHint"] is forgets, "only what gives up a name and its mail, or ends a process"
     if tool.operation is SendMessage:
         assert hints["idempotentHint"] is False
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from palaver.protocol.conversations import AgentOverdue, TurnEnded
 from palaver.protocol.events import (
     EVENTS,
     AgentOnline,
@@ -19,6 +20,7 @@ from palaver.protocol.events import (
     lift,
     parse_batch,
 )
+from palaver.protocol.lineage import ChildEnded
 from palaver.protocol.operations.base import snake_case
 
 
@@ -47,7 +49,12 @@ def test_every_event_names_its_audience_itself() -> None:
     assert {kind.__name__: kind.__dict__["audience"] for kind in EVENTS.values()}.keys() == {
         kind.__name__ for kind in EVENTS.values()
     }
-    assert {kind for kind in EVENTS.values() if kind.audience is Audience.AGENT} == {MessageQueued}
+    assert {kind for kind in EVENTS.values() if kind.audience is Audience.AGENT} == {
+        MessageQueued,
+        TurnEnded,
+        AgentOverdue,
+        ChildEnded,
+    }
 
 
 def test_every_event_has_a_word_of_its_own_that_tells_its_version() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.integrations import gemini_cli
+from palaver.integrations import tails
 from palaver.integrations.gemini_cli import INTEGRATION, GeminiReader
 from palaver.integrations.hooks import HookEvent, Verdict
 from tests.unit.transcripts import (
@@ -166,11 +166,11 @@ def test_a_cancelled_turn_was_interrupted_and_is_not_continued(tmp_path: Path) -
 def test_a_final_answer_is_found_behind_long_lines_and_within_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gemini_cli, "_BLOCK_BYTES", 7)
+    monkeypatch.setattr(tails, "_BLOCK_BYTES", 7)
     long = "é" * 500
     assert final_text(tmp_path, user(1, long), gemini(2, "g1", long), TOUCHED).final_text == long
     assert final_text(tmp_path, gemini(2, "g1", long)).final_text == long
-    monkeypatch.setattr(gemini_cli, "TAIL_BYTES_MAX", 300)
+    monkeypatch.setattr(tails, "TAIL_BYTES_MAX", 300)
     assert final_text(tmp_path, user(1, long), gemini(2, "g1", long), TOUCHED).final_text == ""
     for broken in (b"", b"\xff\n\n{", b'{"type": "gemini", "content": 5}\n'):
         assert final_text(tmp_path, broken).final_text == ""

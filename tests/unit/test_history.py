@@ -52,7 +52,7 @@ class Talk:
         rows = [
             row
             for row in self.mesh.stored.values()
-            if query.concerns(row.sender, row.recipients.split())
+            if query.concerns(row.sender, row.recipients.split(), row.to)
             and matches(query.terms, searched_text(row.body, is_json=bool(row.json)))
             and not (query.before and row.seq >= query.before)
         ]
@@ -137,7 +137,9 @@ def test_pages_are_bounded_and_follow_each_other(past: Talk) -> None:
 def test_times_and_bounds_reach_the_store(past: Talk) -> None:
     past.ask(SearchMessages(query="x", since=1.5, until=2.5, before="m7", limit=9), OPERATOR)
     assert past.query is not None
-    assert past.query[:7] == (9, past.mesh.limits.page_bytes_max, None, None, 1.5, 2.5, 7)
+    assert past.query == Query(9, past.mesh.limits.page_bytes_max, terms=(Term(("x",)),))._replace(
+        since=1.5, until=2.5, before=7
+    )
 
 
 # -- words --------------------------------------------------------------------------------------------

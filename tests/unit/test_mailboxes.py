@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core.context import HandOver
+from palaver.core.drafts import REQUESTS_KEPT
 from palaver.core.limits import DEPTH_MAX, Limits
-from palaver.core.mailboxes import REQUESTS_KEPT
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import MessageAnswered, MessageQueued
 from tests.unit.mesh import Mesh, refused

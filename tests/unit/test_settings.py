@@ -37,11 +37,20 @@ def test_each_layer_goes_before_the_one_below_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_setting_can_be_set_by_the_environment(tmp_path: Path, name: str) -> None:
-    value = "debug" if name == "log_level" else "7"
+    value = {"log_level": "debug", "typing": "true"}.get(name, "7")
     settings = load(tmp_path, {f"PALAVER_{name.upper()}": value})
     found = getattr(settings, name, None) or getattr(settings.limits, name)
-    assert str(found).removesuffix(".0") == value
+    assert str(found).removesuffix(".0").lower() == value
     assert settings.origins == {name: "environment"}
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("0", False), ("false", False), ("FALSE", False), ("1", True), ("true", True)]
+)
+def test_a_switch_is_on_or_off(tmp_path: Path, word: str, expected: bool) -> None:
+    assert load(tmp_path, {"PALAVER_TYPING": word}).typing is expected
+    with refused("bad_request"):
+        load(tmp_path, {"PALAVER_TYPING": f"{word}?"})
 
 
 @pytest.mark.requirement("SEC-3")

@@ -12,11 +12,12 @@ from palaver.protocol.errors import ERRORS, ErrorRow, PalaverError
 from palaver.protocol.events import EVENTS
 from palaver.protocol.operations import OPERATIONS
 from palaver.protocol.operations.base import ALL_SURFACES, ANYONE, Operation, Reply, snake_case
-from palaver.protocol.operations.broker import BrokerStatus, StopBroker
+from palaver.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
 from palaver.protocol.operations.history import PurgeHistory
 from palaver.protocol.operations.messages import MessageRecord
+from palaver.protocol.operations.sessions import GetSessionData
 
-ANSWERED_BY_THE_BROKER: set[type] = {BrokerStatus, StopBroker, PurgeHistory}
+ANSWERED_BY_THE_BROKER: set[type] = {BrokerStatus, Diagnose, StopBroker, PurgeHistory, GetSessionData}
 """They are about the process or the file, not about the state; the daemon answers them."""
 
 

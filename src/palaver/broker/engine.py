@@ -27,15 +27,12 @@ from palaver.broker.loading import load_state
 from palaver.broker.lookups import Lookups
 from palaver.broker.ports import Journal, Source
 from palaver.broker.refusals import Refusals
-from palaver.broker.tick import Tick
+from palaver.broker.tick import PARKED, PARKED_MAX, Tick
 from palaver.core.context import (
     Caller,
     Decision,
     EndSession,
     HandOver,
-    NoteEvidence,
-    NoteRefusals,
-    ReturnLease,
     StartBroker,
 )
 from palaver.core.kernel import DECIDERS, Command, OwnCommand, apply, check_caller, decide
@@ -46,7 +43,7 @@ from palaver.core.state import State
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import MessageQueued, format_batch
 from palaver.protocol.operations import AnyOperation
-from palaver.protocol.operations.agents import RegisterAgent, UpdateAgent
+from palaver.protocol.operations.agents import Done, PathRecord, RegisterAgent, UpdateAgent
 from palaver.protocol.operations.base import Reply
 from palaver.protocol.operations.feed import WatchFeed
 from palaver.protocol.operations.messages import ClaimMessages, Sent
@@ -56,9 +53,6 @@ log = logging.getLogger("palaver.engine")
 Job: TypeAlias = tuple[Source | None, int, Command | PalaverError]
 """From whom, its number, and what; an error is a refusal that waits for its turn."""
 NOBODY = Caller(kind="script")
-PARKED = (EndSession, NoteEvidence, NoteRefusals, ReturnLease)
-"""What happened whether it can be stored or not: it waits until it can."""
-PARKED_MAX = 100_000
 
 
 class Engine:
@@ -89,10 +83,13 @@ class Engine:
         self.delivery = Delivery(journal.messages)
         self.answerers: dict[type, Callable[[Any], Reply]] = {}
         """Operations that the broker answers of itself, not out of the state."""
+        self.slow: dict[type, Callable[[Source, int, Any], None]] = {}  # answered later, beside the loop
         self.alone: set[type] = set()
         """Those of them that must find nothing uncommitted."""
         self.activities: dict[str, str] = {}
         """What agents are doing, as their clients tell: `busy`, `idle` and so on, by agent id."""
+        self.paths: Callable[[str], list[PathRecord]] = lambda _agent: []
+        """How mail gets into an agent's model."""
         self.refusals = Refusals()
         lookups = Lookups(
             journal,
@@ -101,10 +98,12 @@ class Engine:
             state=lambda: self.state,
             tick=lambda: (self._tick.fresh, self._tick.events),
             activities=self.activities,
+            paths=lambda agent: self.paths(agent),  # noqa: PLW0108 - it is set later
         )
         self.feed = Feed(lookups.former_name)
         self.observers: list[Callable[[], None]] = []
         """Called after each tick that committed something."""
+        self.limits = limits
         self._context = lookups.context(NOBODY, limits, alive)
 
     def start(self, version: str) -> None:
@@ -139,7 +138,10 @@ class Engine:
 
     def answer_now(self, source: Source, n: int, operation: AnyOperation) -> None:
         """Answer an operation that only reads; between two ticks the state is what is on disk."""
-        self._context.caller = source.caller
+        self._context.caller, self._context.now = source.caller, self.clock.now
+        if type(operation) in self.slow:
+            self.slow[type(operation)](source, n, operation)
+            return
         answer = self._answer(operation)
         if isinstance(answer, Decision):
             self._follow(self._tick, source, operation, answer.reply)
@@ -217,6 +219,10 @@ class Engine:
             context.caller = source.caller
             context.group = source.group
         if type(command) is EndSession and not self._ends(source, command):
+            return
+        if source is not None and type(command) in self.slow:
+            self.slow[type(command)](source, n, command)
+            tick.answers.append((source, 0, Done()))  # no answer yet, but the call is no longer queued
             return
         decision = self._answer(command)
         if isinstance(decision, PalaverError):
@@ -355,7 +361,7 @@ class Engine:
         if isinstance(command, PARKED) and len(self._parked) < PARKED_MAX:
             self._parked.append(job)
         elif source is not None:
-            answer = error or self.storage_error or _unknown()
+            answer = error or self.storage_error or PalaverError("storage_full", "Nothing is stored now.")
             tick.answers.append((source, n, answer))
             tick.refused.append((source.caller, command, answer))
 
@@ -386,7 +392,3 @@ class Engine:
         clock, state, context = self.clock, self.state, self._context
         state.now = context.now = clock.read()
         state.awake = context.awake = clock.awake
-
-
-def _unknown() -> PalaverError:
-    return PalaverError("storage_full", "Nothing can be stored at the moment.")

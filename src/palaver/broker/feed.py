@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from palaver.broker.ports import Source
 from palaver.core.audit import describe, namer, word_of
 from palaver.core.records import StoredMessage
 from palaver.core.state import State
-from palaver.protocol.events import AnyEvent
+from palaver.protocol.events import AnyEvent, MessageQueued
 from palaver.protocol.frames import format_feed
 from palaver.protocol.operations.feed import FeedEvent
 
@@ -90,6 +92,7 @@ def _brief(
         who=line.who,
         whom=line.whom[:WHOM_MAX],
         text=text[:TEXT_LENGTH_MAX],
+        link=event.link if isinstance(event, MessageQueued) else str(line.detail.get("link", "")),
     )
 
 
@@ -98,12 +101,4 @@ def _words(value: object) -> str:
 
 
 def _with_missed(event: FeedEvent, missed: int) -> FeedEvent:
-    return FeedEvent(
-        seq=event.seq,
-        at=event.at,
-        type=event.type,
-        who=event.who,
-        whom=event.whom,
-        text=event.text,
-        missed=missed,
-    )
+    return msgspec.structs.replace(event, missed=missed)

@@ -18,6 +18,7 @@ from palaver.core.settling import final_receipts, settle
 from palaver.core.state import State
 from palaver.protocol.events import AgentRegistered, AnyEvent
 from palaver.protocol.ids import parse_id
+from palaver.protocol.operations.agents import PathRecord
 from palaver.protocol.operations.messages import MessageRecord
 
 NAMES_MAX = 1_000
@@ -36,6 +37,7 @@ class Lookups:
         state: Callable[[], State],
         tick: Callable[[], tuple[dict[int, StoredMessage], list[AnyEvent]]],
         activities: Mapping[str, str],
+        paths: Callable[[str], list[PathRecord]],
     ) -> None:
         self._journal = journal
         self._delivery = delivery
@@ -43,6 +45,7 @@ class Lookups:
         self._state = state
         self._tick = tick
         self._activities = activities
+        self._paths = paths
         self._former_names: dict[str, str] = {}
 
     def context(self, caller: Caller, limits: Limits, alive: Callable[[str], bool]) -> Context:
@@ -63,6 +66,7 @@ class Lookups:
             last_seen=self.last_seen,
             claimed=self.claimed,
             activity=lambda agent: self._activities.get(agent, ""),
+            paths=self._paths,
             alive=alive,
         )
 

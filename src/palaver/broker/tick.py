@@ -6,11 +6,15 @@ from typing import NamedTuple
 
 from palaver.broker.delivery import Session
 from palaver.broker.ports import Source
-from palaver.core.context import Caller
+from palaver.core.context import Caller, EndSession, NoteEvidence, NoteRefusals, ReportTurn, ReturnLease
 from palaver.core.records import StoredMessage
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import AnyEvent, MessagesDelivered
 from palaver.protocol.operations.base import Reply
+
+PARKED = (EndSession, NoteEvidence, NoteRefusals, ReportTurn, ReturnLease)
+"""What happened whether it can be stored or not: it waits until it can."""
+PARKED_MAX = 100_000
 
 
 class Binding(NamedTuple):

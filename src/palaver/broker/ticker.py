@@ -12,7 +12,17 @@ import time
 from palaver.broker.engine import Engine
 from palaver.broker.identity import is_alive
 from palaver.broker.server import Server
-from palaver.core.context import EndSession, ExpireDue, ForgetAbsent, MarkAlive, MarkSilent, NoteRefusals
+from palaver.core.context import (
+    EndSession,
+    ExpireDue,
+    ForgetAbsent,
+    MarkAlive,
+    MarkSilent,
+    NoteRefusals,
+    SweepLineage,
+    TellOverdue,
+)
+from palaver.core.listeners import is_overdue
 
 SLOW_BEAT_S = 600.0
 
@@ -49,6 +59,9 @@ class Ticker:
         awake = engine.clock.awake
         if any(agent.earliest <= awake for agent in engine.state.agents.values()):
             engine.submit_own(ExpireDue())
+        self._watch_workers(awake)
+        if engine.state.children or engine.state.claims:
+            engine.submit_own(SweepLineage())
         if awake >= self._slow_at:
             self._slow_at = awake + SLOW_BEAT_S
             engine.submit_own(ForgetAbsent())
@@ -72,6 +85,12 @@ class Ticker:
                 engine.submit_own(MarkSilent(agent_id))
             elif not agent.online and not silent:
                 engine.submit_own(MarkAlive(agent_id))
+
+    def _watch_workers(self, awake: float) -> None:
+        """Have listeners told of agents from which nothing was heard for too long."""
+        state, after_s = self._engine.state, self._engine.limits.overdue_after_s
+        if any(is_overdue(state.agents[agent], awake, after_s) for agent in state.listened):
+            self._engine.submit_own(TellOverdue())
 
     def _await_returns(self) -> None:
         """After a restart of the broker: sessions that cannot come back, or did not in time, are over."""

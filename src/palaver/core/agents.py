@@ -15,6 +15,7 @@ from palaver.core.context import (
     MarkSilent,
     StartBroker,
 )
+from palaver.core.descent import awaits_client, forget_lineage, inherit_lineage
 from palaver.core.names import check_profile, is_free, is_remembered, leave_name, suffixed
 from palaver.core.receipts import expire_all, return_leases
 from palaver.core.roster import caller_agent, find_agent
@@ -52,6 +53,8 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
     check_profile(operation, context.limits)
     above = state.agents.get(context.caller.above)
     if above is not None and above.session != operation.session:
+        if awaits_client(state, above, operation):
+            return _come_up(state, above, operation, context)
         return _attach(above, operation)
     if context.caller.holds:
         raise PalaverError("conflict", "This connection has an agent already.", "Open another connection.")
@@ -92,9 +95,12 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
         seen=context.claimed(agent.id),
         keeps=operation.pulls and agent.session == operation.session,
     )
+    return Decision(_resumed(agent, note), [started])
+
+
+def _resumed(agent: Agent, note: str) -> Registered:
     waiting = len(agent.pending) + len(agent.leased)
-    reply = Registered(id=agent.id, name=agent.name, note=note, resumed=True, waiting=waiting)
-    return Decision(reply, [started])
+    return Registered(id=agent.id, name=agent.name, note=note, resumed=True, waiting=waiting)
 
 
 def _note(asked: str, name: str, agent: Agent | None, operation: RegisterAgent) -> str:
@@ -125,6 +131,22 @@ def _attach(above: Agent, operation: RegisterAgent) -> Decision:
         )
     note = f"You speak as {above.name!r}; its own client gets the mail."
     return Decision(Registered(id=above.id, name=above.name, note=note, resumed=True, attached=True))
+
+
+def _come_up(state: State, child: Agent, operation: RegisterAgent, context: Context) -> Decision:
+    """The client of a child that was started says its first word: it is that child, whatever it is called."""
+    started = SessionStarted(
+        agent=child.id,
+        session=operation.session,
+        group=context.group or child.group,
+        capabilities=child.capabilities if operation.capabilities is None else operation.capabilities,
+        metadata={**child.metadata, **(operation.metadata or {})},
+        process=context.caller.process,
+        owner=state.children[child.id].process,
+        seen=context.claimed(child.id),
+    )
+    waiting = len(child.pending) + len(child.leased)
+    return Decision(Registered(id=child.id, name=child.name, resumed=True, waiting=waiting), [started])
 
 
 def _place(state: State, asked: str, operation: RegisterAgent, context: Context) -> tuple[str, Agent | None]:
@@ -177,6 +199,7 @@ def apply_session_started(state: State, event: SessionStarted) -> None:
     before = state.agents.get(event.was)
     if before is not None:  # what it sent under the other name is still known as a repeat, and answered
         leave_name(state, before, agent.id)
+        inherit_lineage(state, before.id, agent.id)
         agent.requests = {**agent.requests, **before.requests}
         agent.request_floor_us = max(agent.request_floor_us, before.request_floor_us)
     agent.session = event.session
@@ -184,6 +207,9 @@ def apply_session_started(state: State, event: SessionStarted) -> None:
     agent.capabilities = event.capabilities
     agent.metadata = event.metadata
     agent.process, agent.owner = event.process, event.owner
+    child = state.children.get(agent.id)
+    if child is not None and child.process:
+        agent.owner = child.process  # all that was started speaks as the child, not its client only
     agent.online, agent.offline_reason, agent.connected_at = True, "", state.now
 
 
@@ -196,6 +222,8 @@ def decide_unregister(state: State, operation: UnregisterAgent, context: Context
     own = agent.id == context.caller.agent
     if not own and context.caller.kind != OPERATOR:
         raise PalaverError("forbidden", "Only the operator may make another agent leave.")
+    if operation.forget and agent.id in state.children:
+        raise PalaverError("conflict", f"{agent.name!r} is a child that runs.", "Stop it first.")
     events: list[AnyEvent] = []
     texts: list[str] = []
     if agent.online or agent.offline_reason == "silent":
@@ -236,7 +264,8 @@ def apply_offline(state: State, event: AgentOffline) -> None:
     agent.online, agent.offline_reason, agent.gone_at = False, event.reason, state.now
     if event.reason in ENDED:
         return_leases(state, agent, event.seen)
-        agent.owner = ""
+        if agent.id not in state.children:  # a child's process is the child until it is gone
+            agent.owner = ""
 
 
 def apply_online(state: State, event: AgentOnline) -> None:
@@ -252,13 +281,19 @@ def decide_forget_absent(state: State, _command: ForgetAbsent, context: Context)
     gone = [
         AgentForgotten(agent.id)
         for agent in state.agents.values()
-        if not agent.online and agent.gone_at < horizon and not agent.pending and not agent.leased
+        if not agent.online
+        and agent.gone_at < horizon
+        and not agent.pending
+        and not agent.leased
+        and agent.id not in state.children
+        and agent.id not in state.offspring
     ]
     return Decision(None, list(gone))
 
 
 def apply_forgotten(state: State, event: AgentForgotten) -> None:
     """The name is free."""
+    forget_lineage(state, event.agent)
     agent = state.agents.pop(event.agent, None)
     if agent is None:
         return

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
 from palaver.core.context import Context, Decision, NoteRefusals
 from palaver.core.queries import Entry
 from palaver.core.state import State
-from palaver.protocol import events
+from palaver.protocol import conversations, events, lineage
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import AnyEvent, CallRefused
 from palaver.protocol.ids import format_id
@@ -104,6 +106,12 @@ def describe(event: AnyEvent, seq: int, name_of: NameOf) -> Line:
         return Line(name_of(event.caller), [], detail)
     if isinstance(event, events.BrokerStarted):
         return Line("", [], {"version": event.version_text})
+    if isinstance(event, _OnLink):
+        return _on_link(event, seq, name_of)
+    if isinstance(event, conversations.ListenerAdded | conversations.ListenerRemoved):
+        return Line(name_of(event.listener), [name_of(event.agent)], {})
+    if isinstance(event, lineage.LineageEvent):
+        return _of_lineage(event, name_of)
     return Line(name_of(event.agent), [], _of_agent(event))
 
 
@@ -126,6 +134,7 @@ _OfAgent: TypeAlias = (
     | events.AgentUpdated
     | events.AgentOnline
     | events.AgentOffline
+    | events.AgentMuted
     | events.AgentForgotten
     | events.MessagesDelivered
     | events.MessagesReturned
@@ -134,7 +143,23 @@ _OfAgent: TypeAlias = (
     | events.MessagesExpired
     | events.TopicJoined
     | events.TopicLeft
+    | conversations.TurnEnded
+    | conversations.AgentOverdue
+    | conversations.CheckpointMarked
 )
+
+
+_PLAIN: dict[type, tuple[str, ...]] = {
+    events.SessionStarted: ("group", "process"),
+    events.AgentOffline: ("reason",),
+    events.AgentMuted: ("muted", "until"),
+    conversations.TurnEnded: ("turn", "outcome", "size", "digest", "human", "checkpoint"),
+    conversations.LinkLeft: ("link", "reason"),
+    conversations.LinkPaused: ("link", "reason"),
+    conversations.LinkResumed: ("link",),
+    conversations.LinkClosed: ("link", "reason"),
+}
+"""Events of which some fields are told as they are."""
 
 
 def _of_agent(event: _OfAgent) -> dict[str, Any]:
@@ -144,17 +169,54 @@ def _of_agent(event: _OfAgent) -> dict[str, Any]:
         return {"ids": _ids(event.seqs)}
     if isinstance(event, events.MessageAnswered):
         return {"id": format_id("m", event.seq)}
-    if isinstance(event, events.SessionStarted):
-        return {"group": event.group, "process": event.process}
     if isinstance(event, events.AgentUpdated):
         changes: dict[str, Any] = {"name": event.name, "kind": event.kind, "capabilities": event.capabilities}
         changes["metadata"] = event.metadata
         return {key: value for key, value in changes.items() if value is not None}
-    if isinstance(event, events.AgentOffline):
-        return {"reason": event.reason}
     if isinstance(event, events.TopicJoined | events.TopicLeft):
         return {"topic": f"#{event.topic}"}
-    return {}
+    return _plain(event)
+
+
+def _plain(event: AnyEvent) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in _PLAIN.get(type(event), ())}
+
+
+_OnLink: TypeAlias = (
+    conversations.LinkOpened
+    | conversations.LinkJoined
+    | conversations.LinkLeft
+    | conversations.LinkPaused
+    | conversations.LinkResumed
+    | conversations.LinkClosed
+)
+
+
+def _on_link(event: _OnLink, seq: int, name_of: NameOf) -> Line:
+    if isinstance(event, conversations.LinkOpened):
+        detail = {"link": format_id("l", seq), "direct": event.direct}
+        return Line(name_of(event.opener), [seat.name for seat in event.members], detail)
+    if isinstance(event, conversations.LinkJoined):
+        detail = {"link": event.link, "number": event.member.number, "role": event.member.role}
+        return Line(name_of(event.by), [event.member.name], detail)
+    if isinstance(event, conversations.LinkLeft):
+        return Line(name_of(event.agent), [], _plain(event))
+    by = "" if isinstance(event, conversations.LinkPaused) else name_of(event.by)
+    return Line(by, [], _plain(event))
+
+
+_KIN = ("peer", "parent", "child", "by")
+"""Fields of an event that name another agent."""
+_UNTOLD = frozenset({"agent", "task", "output", "session", *_KIN})
+"""Said elsewhere in the row, or words and secrets that a record does not repeat."""
+
+
+def _of_lineage(event: lineage.LineageEvent, name_of: NameOf) -> Line:
+    fields = msgspec.structs.asdict(event)
+    who = name_of(fields.get("agent", ""))
+    whom = [name_of(fields[word]) for word in _KIN if fields.get(word)]
+    detail = {word: value for word, value in fields.items() if word not in _UNTOLD and value}
+    return Line(who, whom, msgspec.to_builtins(detail))
 
 
 def _ids(seqs: list[int]) -> list[str]:

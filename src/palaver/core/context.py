@@ -6,13 +6,15 @@ The engine fills it; nothing here is looked up by the rules themselves.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from palaver.core.limits import Limits
 from palaver.core.queries import Entry, Query
 from palaver.protocol.events import AnyEvent, CallRefused
+from palaver.protocol.operations.agents import PathRecord
+from palaver.protocol.operations.children import SpawnAgent
 from palaver.protocol.operations.messages import MessageRecord
 
 
@@ -31,6 +33,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The calling process, as `pid.start`."""
     owner: str = ""
     """The process that is the agent, if that is another one: a shim's client."""
+
+    def speaking_as(self, agent: str, *, holds: bool) -> Caller:
+        """The same process, as an agent."""
+        return msgspec.structs.replace(self, kind="agent", agent=agent, holds=holds)
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -89,6 +95,8 @@ class Context(msgspec.Struct, kw_only=True):
     last_seen: Callable[[str], float] = lambda _agent: 0.0
     activity: Callable[[str], str] = lambda _agent: ""
     """What an agent is doing, as far as its client tells."""
+    paths: Callable[[str], list[PathRecord]] = lambda _agent: []
+    """How mail gets into an agent's model, where its client is known."""
     claimed: Callable[[str], list[int]] = lambda _agent: []
     """What an agent's current session has claimed and not confirmed."""
 
@@ -146,6 +154,74 @@ class EndSession(msgspec.Struct, frozen=True):
     session: str
 
 
+TurnOutcome: TypeAlias = Literal["ended", "errored", "interrupted", "waiting"]
+"""How a turn stands; `waiting` is for a person's answer, and the turn goes on."""
+
+
+class ReportTurn(msgspec.Struct, frozen=True):
+    """Command: a turn of an agent's session is over, or waits for a person.
+
+    A repeat, an unknown agent or another session changes nothing, and is no error.
+    """
+
+    agent: str
+    session: str
+    turn: str
+    """The client's own word for the turn; one report counts for each, and one `waiting` before it."""
+    outcome: TurnOutcome
+    text: str = ""
+    """What the agent finally said: all of its last answer, and nothing before it."""
+    human: bool = False
+    """A person's word started the turn."""
+    checkpoint: bool = False
+    """It answers a checkpoint, and is nobody else's business."""
+
+
+class ReserveChild(msgspec.Struct, frozen=True):
+    """Command: what a call for a child begins with, on the caller's behalf."""
+
+    spawn: SpawnAgent
+
+
+class NoteChildStarted(msgspec.Struct, frozen=True):
+    """Command: the process of a reserved child runs."""
+
+    agent: str
+    process: str
+    session: str
+    place: str = ""
+
+
+class NoteChildUp(msgspec.Struct, frozen=True):
+    """Command: a started child is up."""
+
+    agent: str
+
+
+class NoteChildFailed(msgspec.Struct, frozen=True):
+    """Command: a child did not come up, or could not be started at all."""
+
+    agent: str
+    reason: str
+    output: str = ""
+
+
+class NoteChildEnd(msgspec.Struct, frozen=True):
+    """Command: the process of a child is gone."""
+
+    agent: str
+    how: Literal["asked", "exited", "killed"]
+    result: str = ""
+    """What it said last, if no turn told it."""
+
+
+class SweepLineage(msgspec.Struct, frozen=True):
+    """Command: look whose children died or never came up, and whose claims are over."""
+
+    begun: bool = False
+    """A broker's life has just begun: nobody is at work on what is only reserved."""
+
+
 class MarkSilent(msgspec.Struct, frozen=True):
     """Command: an agent gave no sign of life for too long."""
 
@@ -160,6 +236,10 @@ class MarkAlive(msgspec.Struct, frozen=True):
 
 class ForgetAbsent(msgspec.Struct, frozen=True):
     """Command: drop agents that have been away for very long and have no mail."""
+
+
+class TellOverdue(msgspec.Struct, frozen=True):
+    """Command: tell listeners of agents from which nothing was heard for too long."""
 
 
 class NoteRefusals(msgspec.Struct, frozen=True):

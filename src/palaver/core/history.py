@@ -6,16 +6,18 @@ An agent sees what it sent or received, nothing else; the operator and scripts s
 from __future__ import annotations
 
 from palaver.core.context import Context, Decision
+from palaver.core.link_roster import check_member, find_link
 from palaver.core.queries import Query
 from palaver.core.receipts import statuses_of
 from palaver.core.roster import caller_agent, find_agent
 from palaver.core.state import State
 from palaver.core.terms import Term, parse_terms
-from palaver.protocol.addresses import SYSTEM
+from palaver.protocol.addresses import SYSTEM, parse_link
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.ids import format_id, parse_id, parse_message_id
 from palaver.protocol.operations.base import AGENT
 from palaver.protocol.operations.history import History, HistoryRecord, ReadHistory, SearchMessages
+from palaver.protocol.operations.links import LinkHistory
 
 
 def decide_history(state: State, operation: ReadHistory, context: Context) -> Decision:
@@ -26,6 +28,14 @@ def decide_history(state: State, operation: ReadHistory, context: Context) -> De
 def decide_search(state: State, operation: SearchMessages, context: Context) -> Decision:
     """A page of what was sent before and holds these words."""
     return _page(state, _query(state, operation, context, parse_terms(operation.query)), context)
+
+
+def decide_link_history(state: State, operation: LinkHistory, context: Context) -> Decision:
+    """A page of what was said on a link, for those who are or were in it."""
+    link = find_link(state, operation.link)
+    check_member(state, link, context, past=True)
+    asked = ReadHistory(link=operation.link, before=operation.before, limit=operation.limit)
+    return _page(state, _query(state, asked, context, ()), context)
 
 
 def _query(
@@ -48,6 +58,7 @@ def _query(
         bytes_max=limits.page_bytes_max,
         agent=agent,
         peer=peer,
+        link=None if operation.link is None else parse_link(operation.link),
         since=operation.since,
         until=operation.until,
         before=0 if operation.before is None else parse_message_id(operation.before),

@@ -14,7 +14,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from palaver.core import agents, audit, history, mailboxes, receipts, renaming, roster, taking, topics
+from palaver.core import (
+    agents,
+    audit,
+    history,
+    lineage,
+    link_roster,
+    links,
+    listeners,
+    mailboxes,
+    muting,
+    receipts,
+    renaming,
+    roster,
+    taking,
+    topics,
+    turns,
+)
 from palaver.core.context import (
     Context,
     Decision,
@@ -27,11 +43,15 @@ from palaver.core.context import (
     MarkSilent,
     NoteEvidence,
     NoteRefusals,
+    ReportTurn,
     ReturnLease,
     StartBroker,
+    TellOverdue,
 )
+from palaver.core.lineage import LineageCommand
+from palaver.core.partings import with_partings
 from palaver.core.state import State
-from palaver.protocol import events
+from palaver.protocol import conversations, events
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import AnyEvent
 from palaver.protocol.operations import OPERATIONS, AnyOperation
@@ -40,6 +60,7 @@ from palaver.protocol.operations.agents import (
     GetAgent,
     Heartbeat,
     ListAgents,
+    MuteAgent,
     RegisterAgent,
     UnregisterAgent,
     UpdateAgent,
@@ -48,6 +69,16 @@ from palaver.protocol.operations.audit import ReadAudit
 from palaver.protocol.operations.base import Operation
 from palaver.protocol.operations.feed import WatchFeed
 from palaver.protocol.operations.history import ReadHistory, SearchMessages
+from palaver.protocol.operations.links import (
+    AddMember,
+    CloseLink,
+    LeaveLink,
+    LinkHistory,
+    ListLinks,
+    OpenLink,
+    ResumeLink,
+)
+from palaver.protocol.operations.listeners import Listen, MarkCheckpoint, Unlisten
 from palaver.protocol.operations.messages import (
     ClaimMessages,
     ConfirmMessages,
@@ -63,13 +94,16 @@ OwnCommand: TypeAlias = (
     | FetchFor
     | NoteEvidence
     | ReturnLease
+    | ReportTurn
     | ExpireDue
     | EndSession
     | MarkSilent
     | MarkAlive
     | ForgetAbsent
+    | TellOverdue
     | NoteRefusals
     | StartBroker
+    | LineageCommand
 )
 Command: TypeAlias = AnyOperation | OwnCommand
 Decider: TypeAlias = Callable[[State, Any, Context], Decision]
@@ -81,9 +115,10 @@ def _decide_heartbeat(_state: State, _operation: Heartbeat, _context: Context) -
 
 
 DECIDERS: dict[type, Decider] = {
-    RegisterAgent: agents.decide_register,
-    UpdateAgent: renaming.decide_update,
-    UnregisterAgent: agents.decide_unregister,
+    RegisterAgent: with_partings(agents.decide_register),
+    UpdateAgent: with_partings(renaming.decide_update),
+    MuteAgent: muting.decide_mute,
+    UnregisterAgent: with_partings(agents.decide_unregister),
     Heartbeat: _decide_heartbeat,
     ListAgents: roster.decide_list,
     GetAgent: roster.decide_get,
@@ -95,6 +130,17 @@ DECIDERS: dict[type, Decider] = {
     MessageStatus: receipts.decide_status,
     Subscribe: topics.decide_subscribe,
     Unsubscribe: topics.decide_unsubscribe,
+    OpenLink: links.decide_open,
+    AddMember: links.decide_add,
+    LeaveLink: links.decide_leave,
+    CloseLink: links.decide_close,
+    ResumeLink: links.decide_resume,
+    ListLinks: link_roster.decide_list,
+    LinkHistory: history.decide_link_history,
+    Listen: listeners.decide_listen,
+    Unlisten: listeners.decide_unlisten,
+    MarkCheckpoint: turns.decide_checkpoint,
+    TellOverdue: listeners.decide_overdue,
     ReadHistory: history.decide_history,
     SearchMessages: history.decide_search,
     ReadAudit: audit.decide_audit,
@@ -103,13 +149,15 @@ DECIDERS: dict[type, Decider] = {
     FetchFor: taking.decide_fetch,
     NoteEvidence: taking.decide_evidence,
     ReturnLease: taking.decide_return,
+    ReportTurn: turns.decide_report,
     ExpireDue: receipts.decide_expire,
-    EndSession: agents.decide_end_session,
+    EndSession: with_partings(agents.decide_end_session),
     MarkSilent: agents.decide_silent,
     MarkAlive: agents.decide_alive,
-    ForgetAbsent: agents.decide_forget_absent,
+    ForgetAbsent: with_partings(agents.decide_forget_absent),
     NoteRefusals: audit.decide_note_refusals,
     StartBroker: agents.decide_start_broker,
+    **lineage.DECIDERS,
 }
 
 CALLERS: dict[type, frozenset[str]] = {kind: kind.callers for kind in OPERATIONS.values()}
@@ -121,6 +169,7 @@ APPLIERS: dict[type, Applier] = {
     events.AgentUpdated: renaming.apply_updated,
     events.AgentOnline: agents.apply_online,
     events.AgentOffline: agents.apply_offline,
+    events.AgentMuted: muting.apply_muted,
     events.AgentForgotten: agents.apply_forgotten,
     events.MessageQueued: mailboxes.apply_queued,
     events.MessagesDelivered: receipts.apply_delivered,
@@ -130,7 +179,19 @@ APPLIERS: dict[type, Applier] = {
     events.MessagesExpired: receipts.apply_expired,
     events.TopicJoined: topics.apply_topic_joined,
     events.TopicLeft: topics.apply_topic_left,
+    conversations.TurnEnded: turns.apply_turn_ended,
+    conversations.CheckpointMarked: turns.apply_checkpoint,
+    conversations.LinkOpened: links.apply_opened,
+    conversations.LinkJoined: links.apply_joined,
+    conversations.LinkLeft: links.apply_left,
+    conversations.LinkPaused: links.apply_paused,
+    conversations.LinkResumed: links.apply_resumed,
+    conversations.LinkClosed: links.apply_closed,
+    conversations.ListenerAdded: listeners.apply_added,
+    conversations.ListenerRemoved: listeners.apply_removed,
+    conversations.AgentOverdue: listeners.apply_overdue,
     events.CallRefused: audit.apply_refused,
+    **lineage.APPLIERS,
 }
 
 

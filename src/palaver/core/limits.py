@@ -42,7 +42,37 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ttl_s_max: float = 30 * 86_400.0
     forget_after_s: float = 30 * 86_400.0
     """An agent away this long, without mail, is forgotten."""
+    peers_max: int = 256
+    """Peers of one agent."""
+    claims_max: int = 64
+    """Rules that one agent holds."""
+    claim_s: float = 4 * 3_600.0
+    """A claim lasts so long unless it is made again."""
+    claim_s_max: float = 7 * 86_400.0
+    children_max: int = 16
+    """Of one parent."""
+    children_all_max: int = 64
+    """On the machine."""
+    child_depth_max: int = 4
+    """Generations of children beneath an agent that nobody started."""
+    child_up_s: float = 60.0
+    """A child that is not up by then has failed."""
     expire_batch_max: int = 1_000
+    mute_s_max: float = 30 * 86_400.0
+    """An agent is muted for so long at most, if it is for a time."""
+    links_max: int = 64
+    """Open links of one agent."""
+    links_listed_max: int = 100
+    """In one answer."""
+    link_members_max: int = 32
+    link_turns_max: int = 40
+    """Turns on a link without a person's word; then it pauses."""
+    link_hops_max: int = 60
+    """Turns in a chain, each started by the one before, over whatever links; then the link pauses."""
+    listeners_max: int = 64
+    """Of one agent, and agents one listens to."""
+    overdue_after_s: float = 1_800.0
+    """An agent with listeners that tells of no end for so long is reported to them."""
     sends_per_s_max: float = 50_000.0
     """Of one caller; a burst of one second's worth is free."""
 

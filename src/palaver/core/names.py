@@ -11,6 +11,7 @@ from palaver.protocol.addresses import NAME_LENGTH_MAX
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import RegisterAgent, UpdateAgent
 
+ENDED = frozenset({"left", "disconnected"})
 FORMER_NAMES_MAX = 8
 """Of one agent. Not a setting: applying an event must not depend on one."""
 
@@ -25,7 +26,11 @@ def is_free(agent: Agent, context: Context) -> bool:
     """Whether another session may go on under this name."""
     # After a restart of the broker a session whose process lives is about to come back.
     returning = agent.offline_reason == "restart" and context.alive(agent.process)
-    return not agent.online and not returning
+    # A child's name is its own from the reservation until its process is gone.
+    child = agent.offline_reason == "starting" or (
+        agent.offline_reason in ENDED and agent.owner != "" and context.alive(agent.owner)
+    )
+    return not agent.online and not returning and not child
 
 
 def is_remembered(state: State, name: str, but: str = "") -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from palaver.core.terms import Term
+from palaver.protocol.addresses import link_of
 from palaver.protocol.events import AnyEvent
 
 
@@ -18,14 +19,18 @@ class Query(NamedTuple):
     """Sent or received by this agent id; empty for the broker's notices."""
     peer: str | None = None
     """And the other side is this one; only with `agent`."""
+    link: str | None = None
+    """Said on this link."""
     since: float = 0.0
     until: float = 0.0
     before: int = 0
     """Only below this sequence; 0 for no bound."""
     terms: tuple[Term, ...] = ()
 
-    def concerns(self, sender: str, recipients: list[str]) -> bool:
+    def concerns(self, sender: str, recipients: list[str], to: str) -> bool:
         """Whether such a message passed between those asked for."""
+        if self.link is not None and link_of(to) != self.link:
+            return False
         if self.agent is None:
             return True
         if self.peer is None:

@@ -63,13 +63,19 @@ def apply_delivered(state: State, event: MessagesDelivered) -> None:
     """The messages are on a lease; their time to live stands still."""
     agent = state.agents[event.agent]
     pending, leased, lease, awake = agent.pending, agent.leased, state.seq, state.awake
-    moved = 0
+    moved = notices = 0
     for seq in event.seqs:
         receipt = pending.pop(seq)
         receipt.lease = lease
         receipt.deadline -= awake
         leased[seq] = receipt
         moved += receipt.size
+        if not receipt.sender:
+            notices += 1
+    agent.handed += len(event.seqs)
+    agent.noticed += notices
+    if agent.listeners and agent.due == 0.0:
+        agent.due = awake
     if event.call:
         live = {held.lease for held in leased.values()}
         agent.calls = {word: kept for word, kept in agent.calls.items() if kept in live} | {event.call: lease}
@@ -240,6 +246,7 @@ def apply_expired(state: State, event: MessagesExpired) -> None:
     """The messages leave the inbox unread."""
     agent = state.agents[event.agent]
     for seq in event.seqs:
+        agent.heard.pop(seq, None)
         receipt = agent.pending.pop(seq, None)
         if receipt is not None:
             agent.pending_bytes -= receipt.size

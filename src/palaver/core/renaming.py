@@ -48,6 +48,8 @@ def _new_name(
         if bearer is agent or (bearer is None and not is_remembered(state, name, but=agent.id)):
             return name, None
         away = bearer is not None and bearer.kind == kind and is_free(bearer, context)
+        if away and bearer is not None and (agent.id in state.children or bearer.id in state.children):
+            away = False  # nobody becomes its own parent
         if away and context.caller.holds and not (suffix and (agent.pending or agent.leased)):
             return name, bearer
         if not suffix:

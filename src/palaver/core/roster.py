@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from palaver.core.context import Context, Decision
 from palaver.core.state import Agent, State
+from palaver.core.visibility import OPEN, reason_for, sees, why_hidden
 from palaver.protocol.addresses import shorten
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import AgentList, AgentRecord, GetAgent, ListAgents
 from palaver.protocol.suggestions import nearest
+
+NO_CLIENT = frozenset({"script", "operator"})
+"""Kinds of agents that have a mailbox and no session to end: commands speak for them."""
+OVER = frozenset({"left", "disconnected"})
+
+
+def has_ended(agent: Agent) -> bool:
+    """Whether the session of an agent with a client of its own is over."""
+    return not agent.online and agent.offline_reason in OVER and agent.kind not in NO_CLIENT
 
 
 def caller_agent(state: State, context: Context) -> Agent:
@@ -22,28 +32,42 @@ def caller_agent(state: State, context: Context) -> Agent:
     return agent
 
 
-def find_agent(state: State, name: str) -> Agent:
+def find_agent(state: State, name: str, asker: Agent | None = None) -> Agent:
     """The agent of that name, else once of that name, else of that id.
 
     Raises:
-        PalaverError: `unknown_agent`, with the nearest names.
+        PalaverError: `unknown_agent`, with the nearest names that the asker may know.
     """
     agent = state.reach(name)
     if agent is None:
-        near = suggest(state, name)
+        near = suggest(state, name, asker)
         advice = f"Did you mean {', '.join(near)}?" if near else None
         raise PalaverError("unknown_agent", f"No agent {shorten(name)} is known here.", advice)
     return agent
 
 
-def suggest(state: State, name: str) -> list[str]:
+def find_seen(state: State, name: str, context: Context) -> tuple[Agent, str]:
+    """The agent of that name, and why the caller sees it.
+
+    Raises:
+        PalaverError: `unknown_agent` or `not_visible`; these are different answers.
+    """
+    me = state.agents.get(context.caller.agent)
+    agent = find_agent(state, name, me)
+    reason = reason_for(state, me, agent)
+    if me is not None and not reason:
+        raise PalaverError("not_visible", why_hidden(state, me, agent))
+    return agent, reason
+
+
+def suggest(state: State, name: str, asker: Agent | None = None) -> list[str]:
     """Known names most like `name`, online ones first; looks at a bounded number."""
     known = sorted(state.agents.values(), key=lambda agent: not agent.online)[:500]
-    return nearest(name, [agent.name for agent in known])
+    return nearest(name, [agent.name for agent in known if sees(state, asker, agent)])
 
 
 def decide_list(state: State, operation: ListAgents, context: Context) -> Decision:
-    """Online agents of the caller's group, or all; never the caller."""
+    """Online agents of the caller's group or tied to it, or all that it sees; never the caller."""
     me = state.agents.get(context.caller.agent)
     shown: list[AgentRecord] = []
     hidden = 0
@@ -52,9 +76,12 @@ def decide_list(state: State, operation: ListAgents, context: Context) -> Decisi
             continue
         if operation.capability is not None and operation.capability not in agent.capabilities:
             continue
-        near = me is None or agent.group == me.group
+        reason = reason_for(state, me, agent)
+        if not reason:
+            continue
+        near = me is None or agent.group == me.group or reason != OPEN
         if operation.all or (agent.online and near):
-            shown.append(record_of(agent, context, reason="open"))
+            shown.append(record_of(agent, context, reason=reason))
         else:
             hidden += 1
     shown.sort(key=lambda record: record.name.lower())
@@ -63,8 +90,7 @@ def decide_list(state: State, operation: ListAgents, context: Context) -> Decisi
 
 def decide_get(state: State, operation: GetAgent, context: Context) -> Decision:
     """One agent's record."""
-    agent = find_agent(state, operation.name)
-    reason = "self" if agent.id == context.caller.agent else "open"
+    agent, reason = find_seen(state, operation.name, context)
     return Decision(record_of(agent, context, reason=reason))
 
 
@@ -84,4 +110,7 @@ def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
         activity=context.activity(agent.id) if agent.online else "",
         pending=len(agent.pending) + len(agent.leased),
         metadata=agent.metadata,
+        muted=agent.is_muted(context.now),
+        muted_until=agent.muted_until if agent.is_muted(context.now) else 0.0,
+        paths=context.paths(agent.id) if agent.online else [],
     )

@@ -7,9 +7,13 @@ import msgspec
 from palaver.core.context import Context
 from palaver.core.roster import suggest
 from palaver.core.state import Agent, State
+from palaver.core.visibility import sees, why_hidden
 from palaver.protocol.addresses import Address, parse_address, shorten
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.messages import Outcome, SendMessage, Sent
+
+ON_LINK = Sent(status="sent")
+"""Stands for the outcome of a send to a link, which is decided elsewhere."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -32,18 +36,21 @@ def route(state: State, sender: Agent, to: str | list[str], context: Context) ->
     if isinstance(to, list):
         return _several(state, sender, to, context)
     known = state.agents.get(state.names.get(to.lower(), ""))
-    if known is not None and known is not sender:
+    if known is not None and known is not sender and not state.policies:
         return Route([known])  # the usual case, without parsing
     address = parse_address(to)
     if address.kind == "agent":
         return _one(state, sender, address)
+    if address.kind == "link":
+        return Route([], outcome=ON_LINK)
     if address.kind == "topic":
         ids = state.topics.get(address.value.lower(), {})
-        return Route([state.agents[agent] for agent in ids if agent != sender.id], several=True)
+        subscribers = [state.agents[agent] for agent in ids if agent != sender.id]
+        return Route([agent for agent in subscribers if sees(state, sender, agent)], several=True)
     near = [
         agent
         for agent in state.agents.values()
-        if agent.online and agent.group == sender.group and agent is not sender
+        if agent.online and agent.group == sender.group and agent is not sender and sees(state, sender, agent)
     ]
     return Route(near, several=True)
 
@@ -62,11 +69,13 @@ def check_broadcast(found: Route, operation: SendMessage, context: Context) -> N
 def _one(state: State, sender: Agent, address: Address) -> Route:
     agent = state.reach(address.value)
     if agent is None:
-        near = [name for name in suggest(state, address.value) if name != sender.name]
+        near = [name for name in suggest(state, address.value, sender) if name != sender.name]
         note = f"No agent {address.value!r}." + (f" Did you mean {', '.join(near)}?" if near else "")
         return Route([], outcome=Sent(status="denied", note=note, suggestions=near))
     if agent is sender:
         return Route([], outcome=Sent(status="refused", note="That is you."))
+    if not sees(state, sender, agent):
+        return Route([], outcome=Sent(status="denied", note=why_hidden(state, sender, agent)))
     return Route([agent])
 
 

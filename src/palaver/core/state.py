@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from palaver.protocol.operations.scopes import ScopeRule
+
 SNAPSHOT_VERSION = 1
 
 
@@ -33,6 +35,55 @@ class Request(msgspec.Struct, gc=False):
     digest: str
     seq: int
     status: str
+
+
+class Heard(msgspec.Struct, gc=False):
+    """Where a message in an inbox was said, and after how many turns."""
+
+    link: str
+    hops: int
+
+
+class Member(msgspec.Struct, kw_only=True):
+    """One agent's place in a link; kept when it has left."""
+
+    name: str
+    number: int
+    role: str = ""
+    share: str = "all"
+    joined_at: float = 0.0
+    left_at: float = 0.0
+    """0 while it is in."""
+    spoke: bool = False
+    """It has spoken since it last heard anything there: what it adds costs no further turn."""
+    turn: str = ""
+    """Its last turn whose words crossed."""
+    words: str = ""
+    """The digest of those words."""
+
+
+class Link(msgspec.Struct, kw_only=True):
+    """A conversation that agents share."""
+
+    id: str
+    members: dict[str, Member]
+    """By agent id, in the order of their numbers."""
+    direct: bool = False
+    status: str = "active"
+    reason: str = ""
+    opener: str = ""
+    opened_at: float = 0.0
+    closed_at: float = 0.0
+    said: int = 0
+    """The number of the last thing said."""
+    turns: int = 0
+    """Turns used since a person's last word."""
+    bare: str = ""
+    """Who said the last thing, if that was nothing but an acknowledgement."""
+
+    def here(self) -> list[str]:
+        """The ids of those who are in."""
+        return [agent for agent, member in self.members.items() if not member.left_at]
 
 
 class Agent(msgspec.Struct, kw_only=True):
@@ -65,6 +116,63 @@ class Agent(msgspec.Struct, kw_only=True):
     requests: dict[str, Request] = {}
     request_floor_us: int = -1
     """Keys born at or before this are no longer remembered."""
+    muted: bool = False
+    muted_until: float = 0.0
+    """When the muting ends; 0 if it has no end of its own."""
+    turns: list[str] = []
+    """The last turns that were reported, by the client's words for them."""
+    handed: int = 0
+    """Messages handed over since its last turn ended."""
+    noticed: int = 0
+    """How many of them were notices of the broker's own."""
+    checkpoint: int = 0
+    """After so many ends of turns one was nobody else's business; 0 if none will be."""
+    links: dict[str, None] = {}
+    """The links it is in."""
+    heard: dict[int, Heard] = {}
+    """What it got on links and has not dealt with in a turn that ended, by message."""
+    listeners: dict[str, None] = {}
+    """The ids of agents that want to hear how its turns end."""
+    listens: dict[str, None] = {}
+    """The ids of agents whose turns it wants to hear of."""
+    due: float = 0.0
+    """Since when its listeners wait for the end of a turn, on the awake clock; below 0: they were told."""
+
+    def is_muted(self, now: float) -> bool:
+        """Whether it is to be left alone now."""
+        return self.muted and (not self.muted_until or now < self.muted_until)
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """One rule that an agent holds, until a time on the awake clock; 0 for as long as it is there."""
+
+    rule: ScopeRule
+    until: float = 0.0
+
+
+class Child(msgspec.Struct, kw_only=True):
+    """An agent that another one started, from its reservation to its end."""
+
+    parent: str
+    """Empty once those who started it are gone."""
+    status: str = "reserved"
+    """`reserved`, `started` (its process runs), `running` (it is up) or `stopping`."""
+    task: str = ""
+    """Until it is delivered."""
+    command: list[str] = []
+    cwd: str = ""
+    scoped: bool = False
+    listen: bool = False
+    headless: bool = False
+    process: str = ""
+    place: str = ""
+    since: float = 0.0
+    """On the awake clock, of its last step."""
+    key: str = ""
+    again: bool = False
+    """The agent was known before it became this child."""
+    result: int = 0
+    """The newest message that told its parent what it said."""
 
 
 class State(msgspec.Struct, kw_only=True):
@@ -85,6 +193,23 @@ class State(msgspec.Struct, kw_only=True):
     """From a lower-case name that an agent had before to its id; a bearer of the name goes before."""
     topics: dict[str, dict[str, None]] = {}
     """From a topic to the ids of its subscribers, in the order they joined."""
+    peers: dict[str, dict[str, None]] = {}
+    """From an agent's id to those of its peers; what stands in one stands in the other too."""
+    policies: dict[str, str] = {}
+    """From a group to its policy, where that is not `open`."""
+    claims: dict[str, list[Claim]] = {}
+    """From an agent's id to what it has claimed or was given."""
+    children: dict[str, Child] = {}
+    """By their own ids."""
+    offspring: dict[str, dict[str, None]] = {}
+    """From an agent's id to those of its children and of theirs, as far as it was told."""
+
+    links: dict[str, Link] = {}
+    """By id; also the last of those that are closed."""
+    closed: dict[str, None] = {}
+    """The ids of closed links that are kept, oldest first."""
+    listened: dict[str, None] = {}
+    """The ids of agents that somebody listens to."""
 
     def find(self, name: str) -> Agent | None:
         """The agent of that name."""

@@ -1,4 +1,4 @@
-"""Who can be written to: `name`, `#topic`, `broadcast`; and which names are names.
+"""Who can be written to: `name`, `#topic`, `broadcast`, `link:ID`; and which names are names.
 
 Owns the grammar only. Whether anyone answers to an address is decided in the core.
 """
@@ -15,14 +15,20 @@ BROADCAST = "broadcast"
 OPERATOR = "operator"
 SYSTEM = "palaver"
 """The sender of the broker's own notices; nobody can register it."""
+LINK = "link:"
+"""What the address of a link begins with; `link:ID/7` is the seventh thing said there.
+
+An id may name the machine that keeps the link, as `l4f2k@desk`.
+"""
 RESERVED = frozenset({BROADCAST, OPERATOR, SYSTEM, "all", "everyone", "system", "user", "self", "me"})
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_])?")
+_LINK = re.compile(r"(?:link:)?(l[0-9a-v]{1,12})(?:@([A-Za-z0-9._-]{1,64}))?(?:/\d{1,12})?")
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Address(NamedTuple):
-    """One parsed destination; `kind` is `agent`, `topic` or `broadcast`."""
+    """One parsed destination; `kind` is `agent`, `topic`, `link` or `broadcast`."""
 
     kind: str
     value: str
@@ -56,6 +62,27 @@ def parse_topic(text: str) -> str:
     raise PalaverError("address_invalid", f"{shorten(text)} is not a topic.", "A topic looks like `#build`.")
 
 
+def parse_link(text: str) -> str:
+    """Return the bare id of `link:ID`, `ID` or `link:ID/7`.
+
+    Raises:
+        PalaverError: `address_invalid`, or `unknown_link` for a link of another machine.
+    """
+    found = _LINK.fullmatch(text)
+    if found is None:
+        raise PalaverError(
+            "address_invalid", f"{shorten(text)} is not a link.", "A link looks like `link:l4f2k`."
+        )
+    if found[2]:
+        raise PalaverError("unknown_link", f"{shorten(text)} is kept by another machine.")
+    return found[1]
+
+
+def link_of(to: str) -> str:
+    """The id of the link that a stored message was for; empty if it was for no link."""
+    return to[len(LINK) :].partition("/")[0] if to.startswith(LINK) else ""
+
+
 def parse_address(text: str) -> Address:
     """Parse one destination.
 
@@ -68,6 +95,8 @@ def parse_address(text: str) -> Address:
         return Address("broadcast", text)
     if is_name(text):
         return Address("agent", text)
+    if text.startswith(LINK):
+        return Address("link", parse_link(text))
     raise PalaverError("address_invalid", f"{shorten(text)} is not an address.")
 
 

@@ -6,9 +6,10 @@ mesh skill, for agents and prompts that know them already. What a tool says is f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from palaver.protocol.lineage_tools import LINEAGE_TOOLS
+from palaver.protocol.link_tools import LINK_TOOLS
 from palaver.protocol.operations.agents import (
     GetAgent,
     Heartbeat,
@@ -17,74 +18,15 @@ from palaver.protocol.operations.agents import (
     UnregisterAgent,
     UpdateAgent,
 )
-from palaver.protocol.operations.base import Operation
 from palaver.protocol.operations.history import ReadHistory, SearchMessages
 from palaver.protocol.operations.messages import MessageStatus, PeekMessages, SendMessage, TakeMessages
+from palaver.protocol.operations.sessions import GetSessionData
 from palaver.protocol.operations.topics import Subscribe, Unsubscribe
-
-CORE = "core"
-ALL = "all"
-WAIT_S_MAX = 600.0
-ONCE_S = 60.0
-"""The mesh skill has its agents send again after a timeout; the same within this is sent once."""
-
-TEXT: dict[str, Any] = {"type": "string"}
-OBJECT: dict[str, Any] = {"type": "object"}
-
-
-class Argument(NamedTuple):
-    """One argument of a tool: a field of its operation, perhaps under another name."""
-
-    field: str
-    doc: str = ""
-    name: str = ""
-    """Empty: the field's own."""
-    needed: bool = False
-    """Needed here, although the operation has a default."""
-    schema: Mapping[str, Any] | None = None
-    """Instead of the field's own type, where clients need it plainer."""
-
-    @property
-    def word(self) -> str:
-        """The name the caller uses."""
-        return self.name or self.field
-
-
-class Tool(NamedTuple):
-    """One tool: an operation under a name, with some of its fields."""
-
-    name: str
-    operation: type[Operation[Any]]
-    doc: str
-    arguments: tuple[Argument, ...] = ()
-    fixed: Mapping[str, Any] = {}
-    """Fields that the tool sets by itself."""
-    reads: bool = False
-    """It changes nothing."""
-    repeatable: bool = False
-    """Calling it again with the same arguments changes nothing more."""
-    destroys: bool = False
-    """It may give something up for good."""
-    waits: bool = False
-    """It takes `wait_s` and may be held open."""
-    at_hand: bool = False
-    """For clients that show a model their tools only when it searches: show this one from the start."""
-    set: str = CORE
-    """`core`, or `all`: only on request."""
-
-
-class Dialect(NamedTuple):
-    """A set of tools, and how much of joining the client does itself."""
-
-    name: str
-    tools: tuple[Tool, ...]
-    joins: bool = True
-    """The session is an agent from its first moment; else when it registers, or first needs to be one."""
-    reply_with: str = "agent_send"
-
+from palaver.protocol.tool import ALL, CORE, OBJECT, ONCE_S, TEXT, Argument, Dialect, Tool
 
 _PAST = (
     Argument("peer", "Only with this agent."),
+    Argument("link", "Only on this link."),
     Argument("since", "Unix seconds."),
     Argument("until", "Unix seconds."),
     Argument("before", "A message id: only older ones."),
@@ -95,7 +37,8 @@ _PARTS = (
     Argument("offset", "With id: where to go on."),
 )
 TEXT_OR_OBJECT: dict[str, Any] = {"anyOf": [TEXT, OBJECT]}
-_TO = "A peer's name, several, `broadcast` (all online peers of this project) or `#topic`."
+_TO = "A peer's name, several, `broadcast` (all online peers of this project), `#topic` or `link:ID`."
+_DIRECT = "Open or use the direct link with this peer: what each finally says then crosses by itself."
 
 PALAVER = Dialect(
     "palaver",
@@ -123,6 +66,8 @@ PALAVER = Dialect(
                 Argument("context", "Facts to travel along.", schema=OBJECT),
                 Argument("ttl_s", "Seconds it may wait unread; default 3600."),
                 Argument("confirm", "Needed for very large broadcasts."),
+                Argument("direct", _DIRECT),
+                Argument("listen", "Be told when this peer stops."),
             ),
             at_hand=True,
         ),
@@ -159,6 +104,19 @@ PALAVER = Dialect(
             (Argument("topic", "Such as #build."),),
             repeatable=True,
         ),
+        Tool(
+            "get_session_data",
+            GetSessionData,
+            "Look at the end of a peer's session: what it was told, what it said.",
+            (
+                Argument("agent"),
+                Argument("tail", "Characters, default 2000, at most 24000."),
+                Argument("since", "Unix seconds."),
+            ),
+            reads=True,
+        ),
+        *LINK_TOOLS,
+        *LINEAGE_TOOLS,
         Tool("unsubscribe", Unsubscribe, "Leave a topic.", (Argument("topic"),), repeatable=True, set=ALL),
         Tool(
             "get_agent", GetAgent, "All that is known of one agent.", (Argument("name"),), reads=True, set=ALL
@@ -256,6 +214,7 @@ F2 = Dialect(
                 Argument("context", schema=OBJECT),
                 Argument("kind", "request, response or notification.", name="type"),
                 Argument("re", "The message_id you answer."),
+                Argument("direct", "Start a direct conversation: final answers then cross by themselves."),
             ),
         ),
         Tool(

@@ -8,35 +8,15 @@ journal, and an upcaster from the old one; golden samples of every released shap
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
+from palaver.protocol.conversations import ConversationEvent
+from palaver.protocol.facts import Audience, Event
+from palaver.protocol.facts import word as _word
+from palaver.protocol.lineage import LineageEvent
 from palaver.protocol.operations.base import snake_case
-
-
-class Audience(Enum):
-    """Who an event is for."""
-
-    AGENT = "agent"
-    CONTROL = "control"
-
-
-class Event(msgspec.Struct, frozen=True, array_like=True):
-    """One fact. Its sequence number is its place in the journal, where it stands as `[word, field, ...]`."""
-
-    audience: ClassVar[Audience]
-    version: ClassVar[int] = 1
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if not isinstance(cls.__dict__.get("audience"), Audience):
-            raise TypeError(f"event {cls.__name__} must declare its audience: AGENT or CONTROL")
-
-
-def _word(name: str) -> str:
-    return snake_case(name)
 
 
 class BrokerStarted(Event, tag=_word, frozen=True, array_like=True):
@@ -108,6 +88,16 @@ class AgentOffline(Event, tag=_word, frozen=True, array_like=True):
     seen: list[int] = []
 
 
+class AgentMuted(Event, tag=_word, frozen=True, array_like=True):
+    """An agent is to be left alone from now on, or no longer."""
+
+    audience = Audience.CONTROL
+    agent: str
+    muted: bool
+    until: float = 0.0
+    """When that ends by itself; 0 for never."""
+
+
 class AgentForgotten(Event, tag=_word, frozen=True, array_like=True):
     """An agent and its mailbox are gone; its name is free."""
 
@@ -136,6 +126,14 @@ class MessageQueued(Event, tag=_word, frozen=True, array_like=True):
     key: str = ""
     several: bool = False
     """It was addressed to more than one: answered `sent`."""
+    link: str = ""
+    """The link on which it was said."""
+    said: int = 0
+    """Its number there."""
+    hops: int = 0
+    """So many turns, each started by the one before, led to it since a person's word."""
+    turn: str = ""
+    """It is what was finally said in this turn of the sender; empty if it was sent."""
 
 
 class MessagesDelivered(Event, tag=_word, frozen=True, array_like=True):
@@ -219,6 +217,7 @@ AnyEvent: TypeAlias = (
     | AgentUpdated
     | AgentOnline
     | AgentOffline
+    | AgentMuted
     | AgentForgotten
     | MessageQueued
     | MessagesDelivered
@@ -228,7 +227,9 @@ AnyEvent: TypeAlias = (
     | MessagesExpired
     | TopicJoined
     | TopicLeft
+    | ConversationEvent
     | CallRefused
+    | LineageEvent
 )
 
 EVENTS: dict[str, type[Event]] = {snake_case(kind.__name__): kind for kind in AnyEvent.__args__}

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from palaver.protocol.dialects import ALL, CORE, DIALECTS
+from palaver.protocol.dialects import DIALECTS
 from palaver.protocol.errors import PalaverError
+from palaver.protocol.tool import ALL, CORE
 
 RELAY_VERSION = 1
 LINE_BYTES_MAX = (1 << 20) + 4_096

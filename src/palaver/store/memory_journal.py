@@ -158,6 +158,6 @@ def _is_asked_for(message: StoredMessage, query: Query) -> bool:
         not (query.before and message.seq >= query.before)
         and not (query.since > 0 and message.at < query.since)
         and not (query.until > 0 and message.at > query.until)
-        and query.concerns(message.sender, message.recipients.split(" "))
+        and query.concerns(message.sender, message.recipients.split(" "), message.to)
         and matches(query.terms, searched_text(message.body, is_json=bool(message.json)))
     )

@@ -14,6 +14,7 @@ from time import monotonic
 from palaver.core.queries import Query
 from palaver.core.records import Found, StoredMessage
 from palaver.core.terms import Term, matches, searched_text, words_of
+from palaver.protocol.addresses import LINK, link_of
 
 SLICE_BYTES = 60_000
 """Of bodies: about 4 ms."""
@@ -90,7 +91,15 @@ def _words(rows: Iterable[StoredMessage]) -> list[tuple[int, str]]:
 
 
 def _parties(rows: Iterable[StoredMessage]) -> list[tuple[str, int]]:
-    return [(agent, row.seq) for row in rows for agent in {row.sender, *row.recipients.split(" ")}]
+    """Who a message concerns: agents by id, and its link by its address."""
+    return [
+        (party, row.seq) for row in rows for party in {row.sender, *row.recipients.split(" "), *_link(row.to)}
+    ]
+
+
+def _link(to: str) -> list[str]:
+    link = link_of(to)
+    return [f"{LINK}{link}"] if link else []
 
 
 def _cursor(db: sqlite3.Connection, name: str) -> int:
@@ -117,7 +126,7 @@ class _Page:
     def take(self, row: tuple[object, ...]) -> bool:
         """Add a row if it is asked for; True once there is no room for more."""
         message = StoredMessage(*row)  # pyright: ignore[reportArgumentType]  # a row of `messages`
-        if not self.query.concerns(message.sender, message.recipients.split(" ")):
+        if not self.query.concerns(message.sender, message.recipients.split(" "), message.to):
             return False
         size = len(message.body)
         if self.messages and (len(self.messages) >= self.query.limit or size > self.room):
@@ -141,7 +150,7 @@ def _step(db: sqlite3.Connection, query: Query) -> Found:
     page = _Page(query)
     low, high = _range(db, query)
     border = indexed(db)
-    plain = query.agent is None and not query.terms
+    plain = query.agent is None and query.link is None and not query.terms
     if high > border and not plain:
         floor = max(low, border + 1, high - TAIL_SEQS_MAX + 1)
         if _scan_tail(db, page, floor, high):
@@ -197,6 +206,8 @@ def _read_all(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
 
 def _read_parties(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
     agent, peer = page.query.agent, page.query.peer
+    if page.query.link is not None:  # what else is asked for is held against the rows
+        agent, peer = f"{LINK}{page.query.link}", agent
     both = ""
     floor = low
     parameters: list[object] = [agent]
@@ -224,16 +235,16 @@ def _read_parties(db: sqlite3.Connection, page: _Page, low: int, high: int) -> N
 def _search(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
     """Hold the hits against the filters before their bodies are read."""
     query = page.query
-    looked_at_max = query.limit + 1 if query.agent is None else LOOKED_AT_MAX
+    looked_at_max = query.limit + 1 if query.agent is None and query.link is None else LOOKED_AT_MAX
     whole = any(term.prefix for term in query.terms)
     floor = low if whole else max(low, high - SEARCH_SEQS_MAX + 1)
     hits = db.execute(
-        "select m.seq, m.sender, m.recipients from messages_fts f join messages m on m.seq = f.rowid"
+        'select m.seq, m.sender, m.recipients, m."to" from messages_fts f join messages m on m.seq = f.rowid'
         " where messages_fts match ? and f.rowid between ? and ? order by f.rowid desc limit ?",
         (format_match(query.terms), floor, high, looked_at_max),
     ).fetchall()
-    for seq, sender, recipients in hits:
-        if query.concerns(sender, recipients.split(" ")):
+    for seq, sender, recipients, to in hits:
+        if query.concerns(sender, recipients.split(" "), to):
             row = db.execute("select * from messages where seq = ?", (seq,)).fetchone()
             if page.take(row):
                 return

@@ -8,15 +8,27 @@ from palaver.protocol.operations.agents import (
     GetAgent,
     Heartbeat,
     ListAgents,
+    MuteAgent,
     RegisterAgent,
     UnregisterAgent,
     UpdateAgent,
 )
 from palaver.protocol.operations.audit import ReadAudit
 from palaver.protocol.operations.base import Operation
-from palaver.protocol.operations.broker import BrokerStatus, StopBroker
+from palaver.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
+from palaver.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
 from palaver.protocol.operations.feed import WatchFeed
 from palaver.protocol.operations.history import PurgeHistory, ReadHistory, SearchMessages
+from palaver.protocol.operations.links import (
+    AddMember,
+    CloseLink,
+    LeaveLink,
+    LinkHistory,
+    ListLinks,
+    OpenLink,
+    ResumeLink,
+)
+from palaver.protocol.operations.listeners import Listen, MarkCheckpoint, Unlisten
 from palaver.protocol.operations.messages import (
     ClaimMessages,
     ConfirmMessages,
@@ -25,11 +37,15 @@ from palaver.protocol.operations.messages import (
     SendMessage,
     TakeMessages,
 )
+from palaver.protocol.operations.peers import ListPeers, MeshPolicy, RegisterPeer, RemovePeer, SendToPeer
+from palaver.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
+from palaver.protocol.operations.sessions import GetSessionData
 from palaver.protocol.operations.topics import Subscribe, Unsubscribe
 
 AnyOperation: TypeAlias = (
     RegisterAgent
     | UpdateAgent
+    | MuteAgent
     | UnregisterAgent
     | Heartbeat
     | ListAgents
@@ -42,12 +58,36 @@ AnyOperation: TypeAlias = (
     | MessageStatus
     | Subscribe
     | Unsubscribe
+    | RegisterPeer
+    | RemovePeer
+    | ListPeers
+    | SendToPeer
+    | MeshPolicy
+    | ClaimScope
+    | ReleaseScope
+    | WhoOwns
+    | ListScopes
+    | SpawnAgent
+    | StopAgent
+    | ListChildren
+    | OpenLink
+    | AddMember
+    | LeaveLink
+    | CloseLink
+    | ResumeLink
+    | ListLinks
+    | LinkHistory
+    | Listen
+    | Unlisten
+    | MarkCheckpoint
     | ReadHistory
     | SearchMessages
     | PurgeHistory
+    | GetSessionData
     | ReadAudit
     | WatchFeed
     | BrokerStatus
+    | Diagnose
     | StopBroker
 )
 

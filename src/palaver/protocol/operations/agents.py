@@ -9,6 +9,20 @@ from palaver.protocol.operations.base import CLI, HTTP, MCP, SDK, Operation, Rep
 Metadata: TypeAlias = dict[str, Any]
 
 
+class PathRecord(Reply, frozen=True, kw_only=True):
+    """One way for mail into an agent's model."""
+
+    name: str
+    works: bool
+    """Whether it would work now."""
+    note: str = ""
+    """If not, why; else what there is to say."""
+    last_at: float | None = None
+    """When it last did, by evidence."""
+    wakes: bool = False
+    """It reaches an idle agent too."""
+
+
 class AgentRecord(Reply, frozen=True, kw_only=True):
     """One agent as others see it."""
 
@@ -21,7 +35,7 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     """`busy`, `idle`, `waiting` (for its human) or `errored`, where its client tells."""
     capabilities: list[str] = []
     reason: str = "open"
-    """Why the asker sees it: `self`, or `open` (the mesh policy)."""
+    """Why the asker sees it: `self`, `child`, `parent`, `peer`, `link`, or `open` (the mesh policy)."""
     offline_reason: str = ""
     """How it went: `left`, `disconnected`, `silent` or `restart`."""
     group: str = ""
@@ -30,6 +44,12 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     pending: int = 0
     """Messages that wait for it."""
     metadata: Metadata = {}
+    muted: bool = False
+    """It is left alone: mail waits for its next turn."""
+    muted_until: float = 0.0
+    """When that ends; 0 if it was not said."""
+    paths: list[PathRecord] = []
+    """How mail gets into its model, where its client is known; the best way first."""
 
 
 class AgentList(Reply, frozen=True, kw_only=True):
@@ -98,6 +118,19 @@ class UpdateAgent(Operation[AgentRecord], frozen=True, kw_only=True):
     """A name in use gets a suffix; otherwise it is a conflict."""
     capabilities: list[str] | None = None
     metadata: Metadata | None = None
+
+
+class MuteAgent(Operation[AgentRecord], frozen=True, kw_only=True):
+    """Leave an agent alone: it is not woken, and its mail waits for its next turn."""
+
+    reply = AgentRecord
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
+    name: str | None = None
+    """Another agent's name: for the operator only."""
+    for_s: float | None = None
+    """Left out: until it is taken back."""
+    off: bool = False
+    """Take it back."""
 
 
 class UnregisterAgent(Operation[Done], frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Operations on the broker itself: how it is, and stop."""
+"""Operations on the broker itself: how it is, what is wrong, and stop."""
 
 from __future__ import annotations
 
@@ -31,6 +31,44 @@ class BrokerStatus(Operation[BrokerState], frozen=True, kw_only=True):
     """How the broker is."""
 
     reply = BrokerState
+    reads = True
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
+
+
+class HookFault(Reply, frozen=True, kw_only=True):
+    """Hooks of a client that could not be understood, in this life of the broker."""
+
+    client: str
+    count: int
+    last_at: float
+    error: str
+    """Of the last one."""
+
+
+class OldLease(Reply, frozen=True, kw_only=True):
+    """Messages handed to an agent a while ago, of which nothing shows that they were read."""
+
+    agent: str
+    ids: list[str]
+    since: float
+
+
+class Diagnosis(Reply, frozen=True, kw_only=True):
+    """What the broker knows to be wrong, and cannot be seen from outside."""
+
+    faults: list[HookFault] = []
+    leases: list[OldLease] = []
+    """The oldest first, at most a hundred."""
+    hooks_port: int = 0
+    """Where hooks over HTTP are served; 0 if they are not."""
+    typing: bool = True
+    """Whether typing into tmux is switched on."""
+
+
+class Diagnose(Operation[Diagnosis], frozen=True, kw_only=True):
+    """What the broker knows to be wrong."""
+
+    reply = Diagnosis
     reads = True
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
 

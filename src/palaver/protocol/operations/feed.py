@@ -19,6 +19,8 @@ class FeedEvent(Reply, frozen=True, kw_only=True):
     whom: list[str] = []
     text: str = ""
     """Of a message, the beginning of its body."""
+    link: str = ""
+    """The id of the link it happened on."""
     missed: int = 0
     """So many events before this one were dropped, because the watcher did not read."""
 

@@ -42,6 +42,8 @@ class ReadHistory(Operation[History], frozen=True, kw_only=True):
     """Only what this agent sent or received; an agent can name itself only."""
     peer: str | None = None
     """Only what passed between the agent and this one."""
+    link: str | None = None
+    """Only what was said on this link."""
     since: float = 0.0
     """Not older than this time, in seconds since 1970."""
     until: float = 0.0
@@ -60,6 +62,7 @@ class SearchMessages(Operation[History], frozen=True, kw_only=True):
     """All words must occur, in any case; `"two words"` is a phrase, `wor*` the beginning of a word."""
     agent: str | None = None
     peer: str | None = None
+    link: str | None = None
     since: float = 0.0
     until: float = 0.0
     before: str | None = None

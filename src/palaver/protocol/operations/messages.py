@@ -56,10 +56,14 @@ class Sent(Reply, frozen=True, kw_only=True):
     note: str = ""
     suggestions: list[str] = []
     recipients: list[Outcome] = []
+    link: str = ""
+    """Of a send on a link, its id."""
+    made: Literal["", "created", "reused"] = ""
+    """Of a direct send: whether the link of the two is new."""
 
 
 class SendMessage(Operation[Sent], frozen=True, kw_only=True):
-    """Send to one agent, several, `broadcast` (online agents of the group) or `#topic`."""
+    """Send to one agent, several, `broadcast` (online agents of the group), `#topic` or `link:ID`."""
 
     reply = Sent
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
@@ -80,6 +84,10 @@ class SendMessage(Operation[Sent], frozen=True, kw_only=True):
     """Needed for a broadcast to very many."""
     once_s: float = 0.0
     """Not again if the same was sent within so many seconds: the first answer is returned."""
+    direct: bool = False
+    """To one agent: on the direct link of the two, which is opened if there is none."""
+    listen: bool = False
+    """To one agent: hear from now on how its turns end."""
 
 
 class Claimed(Reply, frozen=True, kw_only=True):

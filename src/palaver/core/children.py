@@ -1,0 +1,349 @@
+"""Children: agents that an agent starts, from the reservation to the end.
+
+    reserved --process runs--> started --it is up--> running --its process is gone--> (ended)
+        |                         |                     |
+        +---- it fails -----------+ (nothing is left)   +--stop is asked--> stopping
+
+Each arrow is one commit. What happens to processes is found out elsewhere and told by commands; after a crash
+at any step `decide_sweep` finds again what is to be done. Whatever a parent's model has to hear of its
+children is a message in its inbox (AUD-4, AUD-6); what only the registry has to know never is (AUD-3).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from palaver.core.claims import as_rules, check_path, check_rules
+from palaver.core.context import (
+    Context,
+    Decision,
+    NoteChildEnd,
+    NoteChildFailed,
+    NoteChildStarted,
+    NoteChildUp,
+    ReserveChild,
+    SweepLineage,
+)
+from palaver.core.descent import SPAWNED, STARTING
+from palaver.core.digests import digest_of
+from palaver.core.names import is_free, is_remembered
+from palaver.core.notices import notice
+from palaver.core.receipts import expire_all
+from palaver.core.roster import caller_agent, find_agent, has_ended
+from palaver.core.scopes import check_delegation, claims_of, line_above, released
+from palaver.core.state import Agent, Child, State
+from palaver.protocol.addresses import SYSTEM, parse_name
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.events import (
+    AgentForgotten,
+    AgentOffline,
+    AgentRegistered,
+    AnyEvent,
+    MessageQueued,
+)
+from palaver.protocol.ids import format_id
+from palaver.protocol.lineage import (
+    ChildConfirmed,
+    ChildEnded,
+    ChildFailed,
+    ChildReserved,
+    ChildStarted,
+    ChildStopAsked,
+    ScopeSubDelegated,
+)
+from palaver.protocol.operations.base import OPERATOR
+from palaver.protocol.operations.children import (
+    ChildRecord,
+    Children,
+    ListChildren,
+    SpawnAgent,
+    StopAgent,
+)
+
+OUTPUT_CHARS_MAX = 4_000
+"""Of what a child that did not come up said itself."""
+ENDINGS = {"asked": "was ended", "exited": "has ended", "killed": "was killed"}
+
+
+# -- reserving ----------------------------------------------------------------------------------------
+
+
+def decide_spawn(state: State, operation: SpawnAgent, context: Context) -> Decision:
+    """Take name and scope for a child that is to be started; a repeat finds the same one."""
+    parent = caller_agent(state, context)
+    earlier = parent.requests.get(operation.key) if operation.key else None
+    if earlier is not None:
+        return Decision(_spawned_before(state, earlier.seq, earlier.status, context))
+    name = parse_name(operation.name)
+    known = _bearer(state, name, operation.client, parent, context)
+    _check_words(operation, context)
+    rules = as_rules(operation.scope or [])
+    check_rules(rules, context.limits.claims_max)
+    _check_room(state, parent, context)
+    check_delegation(state, parent, rules)
+    child_id = format_id("a", state.seq + 1) if known is None else known.id
+    cwd = operation.cwd or str(parent.metadata.get("cwd", ""))
+    born = AgentRegistered(
+        name=name, kind=operation.client, session="", group=parent.group, metadata={"cwd": cwd}
+    )
+    events: list[AnyEvent] = [
+        *([born] if known is None else []),
+        AgentOffline(child_id, STARTING),
+        ChildReserved(
+            agent=child_id,
+            parent=parent.id,
+            task=operation.task,
+            command=operation.command,
+            cwd=cwd,
+            scoped=operation.scope is not None,
+            rules=rules,
+            listen=operation.listen,
+            headless=operation.headless,
+            key=operation.key,
+            again=known is not None,
+        ),
+    ]
+    reply = ChildRecord(
+        id=child_id,
+        name=name,
+        kind=operation.client,
+        parent=parent.name,
+        status="reserved",
+        scoped=operation.scope is not None,
+        rules=rules,
+        since=context.now,
+    )
+    return Decision(reply, events)
+
+
+def decide_reserve(state: State, command: ReserveChild, context: Context) -> Decision:
+    """The same, on behalf of a caller whose answer waits until the child is up."""
+    return decide_spawn(state, command.spawn, context)
+
+
+def _bearer(state: State, name: str, kind: str, parent: Agent, context: Context) -> Agent | None:
+    """The agent that was known by that name, and that the child goes on as.
+
+    Raises:
+        PalaverError: `conflict`.
+    """
+    known = state.find(name)
+    taken = known is None and is_remembered(state, name)
+    if known is not None:
+        taken = known.kind != kind or not _is_over(state, known, parent, context)
+    if taken:
+        raise PalaverError("conflict", f"The name {name!r} is taken.", "Choose another name.")
+    return known
+
+
+def _is_over(state: State, agent: Agent, parent: Agent, context: Context) -> bool:
+    """Whether an agent was here and is no more: a child may go on as it, with its mail."""
+    kin = agent is parent or agent.id in state.children or agent.id in state.offspring
+    return has_ended(agent) and is_free(agent, context) and not kin
+
+
+def _spawned_before(state: State, seq: int, status: str, context: Context) -> ChildRecord:
+    agent = state.agents.get(format_id("a", seq)) if status == SPAWNED else None
+    if agent is None or agent.id not in state.children:
+        raise PalaverError("conflict", "This request id was used before, and what it made is no more.")
+    return _record(state, agent, context)
+
+
+def _check_words(operation: SpawnAgent, context: Context) -> None:
+    limits = context.limits
+    if not 0 < len(operation.client) <= limits.text_length_max:
+        raise PalaverError("bad_request", f"`client` must have 1 to {limits.text_length_max} characters.")
+    if len(operation.key) > limits.text_length_max:
+        raise PalaverError("limit_exceeded", f"`key` is longer than {limits.text_length_max} characters.")
+    if not operation.task.strip():
+        raise PalaverError("bad_request", "`task` is empty.", "Say what the child shall do.")
+    size = len(operation.task.encode(errors="replace"))
+    if size > limits.body_bytes_max:
+        raise PalaverError("body_too_large", f"The task has {size} bytes; {limits.body_bytes_max} fit.")
+    words = sum(len(word) for word in operation.command)
+    if len(operation.command) > limits.ids_max or words > limits.body_bytes_max:
+        raise PalaverError("limit_exceeded", "The command is too long.")
+    if operation.cwd:
+        check_path(operation.cwd)
+
+
+def _check_room(state: State, parent: Agent, context: Context) -> None:
+    limits = context.limits
+    own = sum(child.parent == parent.id for child in state.children.values())
+    if own >= limits.children_max:
+        raise PalaverError("too_many_children", f"{parent.name!r} has {own} children already.")
+    if len(state.children) >= limits.children_all_max:
+        raise PalaverError("too_many_children", f"{len(state.children)} children run on this machine.")
+    if len(line_above(state, parent.id)) >= limits.child_depth_max:
+        deep = f"Children may be {limits.child_depth_max} generations deep, and {parent.name!r} is the last."
+        raise PalaverError("too_deep", deep)
+    if len(state.agents) >= limits.agents_max:
+        raise PalaverError("limit_exceeded", "Too many agents are known.", "Forget some that are gone.")
+
+
+# -- coming up, or not --------------------------------------------------------------------------------
+
+
+def decide_child_started(state: State, command: NoteChildStarted, _context: Context) -> Decision:
+    """Its process runs."""
+    child = state.children.get(command.agent)
+    if child is None or child.status != "reserved":
+        return Decision()
+    event = ChildStarted(command.agent, command.process, command.session, command.place)
+    return Decision(None, [event])
+
+
+def decide_child_up(state: State, command: NoteChildUp, context: Context) -> Decision:
+    """It is up: it gets its task, and those above its parent know of it."""
+    agent, child = state.agents.get(command.agent), state.children.get(command.agent)
+    if agent is None or child is None or child.status != "started":
+        return Decision()
+    rules = [claim.rule for claim in claims_of(state, agent.id)]
+    line = line_above(state, agent.id)
+    climbing = [ScopeSubDelegated(above, via, agent.id, rules) for via, above in pairwise(line)]
+    event, text = _task(state, agent, child, context)
+    return Decision(None, [ChildConfirmed(agent.id), *climbing, event], [text])
+
+
+def _task(state: State, agent: Agent, child: Child, context: Context) -> tuple[MessageQueued, str]:
+    parent = state.agents.get(child.parent)
+    event = MessageQueued(
+        sender="" if parent is None else parent.id,
+        sender_name=SYSTEM if parent is None else parent.name,
+        to=agent.name,
+        recipients=[agent.id],
+        size=len(child.task.encode(errors="replace")),
+        digest=digest_of(agent.name, child.task),
+        ttl_s=context.limits.ttl_s_max,
+    )
+    return event, child.task
+
+
+def decide_child_failed(state: State, command: NoteChildFailed, context: Context) -> Decision:
+    """It did not come up: nothing of it is left, and who wrote to it meanwhile is told."""
+    agent, child = state.agents.get(command.agent), state.children.get(command.agent)
+    if agent is None or child is None or not child.task:  # it was up
+        return Decision()
+    return _fail(state, agent, command.reason, command.output, context)
+
+
+def _fail(state: State, agent: Agent, reason: str, output: str, context: Context) -> Decision:
+    failed = ChildFailed(agent.id, reason, output[-OUTPUT_CHARS_MAX:])
+    if state.children[agent.id].again:
+        return Decision(None, [failed, AgentOffline(agent.id, "left", context.claimed(agent.id))])
+    expired = expire_all(state, agent, context)
+    return Decision(None, [failed, *expired.events, AgentForgotten(agent.id)], expired.texts)
+
+
+# -- ending -------------------------------------------------------------------------------------------
+
+
+def decide_stop_agent(state: State, operation: StopAgent, context: Context) -> Decision:
+    """Ask for the end of a child; who looks after processes carries it out. Again is harmless."""
+    agent = find_agent(state, operation.name, state.agents.get(context.caller.agent))
+    child = state.children.get(agent.id)
+    if child is None:
+        raise PalaverError("forbidden", f"{agent.name!r} is nobody's child.", "Ask it, or its user, to end.")
+    if context.caller.kind != OPERATOR and context.caller.agent not in line_above(state, agent.id):
+        raise PalaverError("forbidden", f"{agent.name!r} is not your child.", "Ask its parent to end it.")
+    record = _record(state, agent, context, status="stopping")
+    if child.status == "stopping":
+        return Decision(record)
+    by = context.caller.agent or context.caller.kind
+    return Decision(record, [ChildStopAsked(agent.id, by)])
+
+
+def decide_child_end(state: State, command: NoteChildEnd, context: Context) -> Decision:
+    """Its process is gone: scope and children are its parent's, who hears of it once (CHILD-4)."""
+    agent, child = state.agents.get(command.agent), state.children.get(command.agent)
+    if agent is None or child is None:
+        return Decision()
+    if child.task:  # it was never up
+        return _fail(state, agent, "It ended before it was up.", command.result, context)
+    return _end(state, agent, child, command.how, command.result, context)
+
+
+def _end(state: State, agent: Agent, child: Child, how: str, result: str, context: Context) -> Decision:
+    events: list[AnyEvent] = []
+    if agent.online or agent.offline_reason in ("silent", "restart"):
+        events.append(AgentOffline(agent.id, "disconnected", context.claimed(agent.id)))
+    events.append(ChildEnded(agent.id, how))
+    parent = state.agents.get(child.parent)
+    if parent is None:
+        return Decision(None, events)
+    event, text = notice(parent, _obituary(state, agent, child, how, result), context)
+    return Decision(None, [*events, event], [text])
+
+
+def _obituary(state: State, agent: Agent, child: Child, how: str, result: str) -> str:
+    words = [f"Your child {agent.name} {ENDINGS[how]}."]
+    if claims_of(state, agent.id):
+        words.append("Its scope is yours again.")
+    below = [state.agents[each].name for each, other in state.children.items() if other.parent == agent.id]
+    if below:
+        words.append(f"Its children are yours now: {', '.join(sorted(below))}.")
+    if result.strip():
+        return f"{' '.join(words)} It said last:\n{result.strip()[-OUTPUT_CHARS_MAX:]}"
+    words.append(
+        f"What it said last is {format_id('m', child.result)}, which you got."
+        if child.result
+        else "It left no result."
+    )
+    return " ".join(words)
+
+
+def decide_sweep(state: State, command: SweepLineage, context: Context) -> Decision:
+    """What happened to processes and claims while nobody looked; one thing at a time for each child."""
+    for agent_id, child in state.children.items():
+        found = _swept(state, state.agents[agent_id], child, command, context)
+        if found is not None:
+            return found  # what comes next must be decided on the state that this leaves
+    return Decision(None, list(released(state, context)))
+
+
+def _swept(
+    state: State, agent: Agent, child: Child, command: SweepLineage, context: Context
+) -> Decision | None:
+    late = context.awake - child.since > context.limits.child_up_s
+    if not child.process:
+        if command.begun:
+            return _fail(state, agent, "The broker stopped while it was being started.", "", context)
+        return _fail(state, agent, "It was not started in time.", "", context) if late else None
+    if not context.alive(child.process):
+        if child.task:
+            return _fail(state, agent, "It ended before it was up.", "", context)
+        how = "asked" if child.status == "stopping" else "exited"
+        return _end(state, agent, child, how, "", context)
+    if child.status == "started":
+        if agent.online:
+            return decide_child_up(state, NoteChildUp(agent.id), context)
+        return _fail(state, agent, "It was not up in time.", "", context) if late else None
+    return None
+
+
+# -- looking ------------------------------------------------------------------------------------------
+
+
+def decide_list_children(state: State, _operation: ListChildren, context: Context) -> Decision:
+    """One's own children and theirs; for who is no agent, all."""
+    me = state.agents.get(context.caller.agent)
+    known = list(state.children) if me is None else list(state.offspring.get(me.id, {}))
+    agents = [state.agents[agent] for agent in known]
+    agents.sort(key=lambda agent: (len(line_above(state, agent.id)), agent.name.lower()))
+    return Decision(Children(children=[_record(state, agent, context) for agent in agents]))
+
+
+def _record(state: State, agent: Agent, context: Context, status: str = "") -> ChildRecord:
+    child = state.children[agent.id]
+    parent = state.agents.get(child.parent)
+    return ChildRecord(
+        id=agent.id,
+        name=agent.name,
+        kind=agent.kind,
+        parent="" if parent is None else parent.name,
+        status=status or child.status,
+        scoped=child.scoped,
+        rules=[claim.rule for claim in claims_of(state, agent.id)],
+        place=child.place,
+        since=context.now + child.since - context.awake,
+    )

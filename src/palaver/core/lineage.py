@@ -1,0 +1,62 @@
+"""The rows of the kernel's tables for peers, scopes and children."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from palaver.core import children, descent, peers, scopes
+from palaver.core.context import (
+    NoteChildEnd,
+    NoteChildFailed,
+    NoteChildStarted,
+    NoteChildUp,
+    ReserveChild,
+    SweepLineage,
+)
+from palaver.core.partings import with_partings
+from palaver.protocol import lineage
+from palaver.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
+from palaver.protocol.operations.peers import ListPeers, MeshPolicy, RegisterPeer, RemovePeer, SendToPeer
+from palaver.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
+
+LineageCommand: TypeAlias = (
+    ReserveChild | NoteChildStarted | NoteChildUp | NoteChildFailed | NoteChildEnd | SweepLineage
+)
+
+DECIDERS: dict[type, Callable[..., Any]] = {
+    RegisterPeer: peers.decide_register_peer,
+    RemovePeer: peers.decide_remove_peer,
+    ListPeers: peers.decide_list_peers,
+    SendToPeer: peers.decide_send_to_peer,
+    MeshPolicy: peers.decide_policy,
+    ClaimScope: scopes.decide_claim_scope,
+    ReleaseScope: scopes.decide_release_scope,
+    WhoOwns: scopes.decide_who_owns,
+    ListScopes: scopes.decide_list_scopes,
+    SpawnAgent: children.decide_spawn,
+    ReserveChild: children.decide_reserve,
+    StopAgent: children.decide_stop_agent,
+    ListChildren: children.decide_list_children,
+    NoteChildStarted: children.decide_child_started,
+    NoteChildUp: children.decide_child_up,
+    NoteChildFailed: with_partings(children.decide_child_failed),
+    NoteChildEnd: with_partings(children.decide_child_end),
+    SweepLineage: with_partings(children.decide_sweep),
+}
+
+APPLIERS: dict[type, Callable[..., None]] = {
+    lineage.PeersJoined: peers.apply_peers_joined,
+    lineage.PeersParted: peers.apply_peers_parted,
+    lineage.PolicySet: peers.apply_policy,
+    lineage.ScopeClaimed: scopes.apply_scope_claimed,
+    lineage.ScopeReleased: scopes.apply_scope_released,
+    lineage.ScopeSubDelegated: descent.apply_sub_delegated,
+    lineage.ChildReserved: descent.apply_child_reserved,
+    lineage.ChildStarted: descent.apply_child_started,
+    lineage.ChildConfirmed: descent.apply_child_confirmed,
+    lineage.ChildReported: descent.apply_child_reported,
+    lineage.ChildFailed: descent.apply_child_failed,
+    lineage.ChildStopAsked: descent.apply_stop_asked,
+    lineage.ChildEnded: descent.apply_child_ended,
+}

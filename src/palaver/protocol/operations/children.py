@@ -1,0 +1,72 @@
+"""Operations on children: start an agent with a task and a scope, end it, see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from palaver.protocol.operations.base import AGENT, CLI, MCP, OPERATOR, SDK, Operation, Reply
+from palaver.protocol.operations.scopes import ScopeRule
+
+
+class ChildRecord(Reply, frozen=True, kw_only=True):
+    """One child."""
+
+    id: str
+    name: str
+    kind: str = ""
+    parent: str = ""
+    """Empty if those who started it are gone."""
+    status: str = ""
+    """`reserved`, `started`, `running` or `stopping`."""
+    scoped: bool = False
+    rules: list[ScopeRule] = []
+    place: str = ""
+    """Where a person finds it: a window of tmux, or the file of its output."""
+    since: float = 0.0
+
+
+class Children(Reply, frozen=True, kw_only=True):
+    """Children, and theirs, parents before their children."""
+
+    children: list[ChildRecord] = []
+
+
+class SpawnAgent(Operation[ChildRecord], frozen=True, kw_only=True):
+    """Start an agent of one's own, with a task and a scope to write in."""
+
+    reply = ChildRecord
+    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
+    name: str
+    client: str
+    """Which agent CLI; `command` for any other program."""
+    task: str
+    scope: Sequence[ScopeRule | str] | None = None
+    """Left out: it may write where nobody has a claim. An empty list: nowhere."""
+    cwd: str = ""
+    command: list[str] = []
+    """For `command`: the program and its words."""
+    listen: bool = True
+    """Hear how each of its turns ends."""
+    headless: bool = False
+    """Without a window."""
+    key: str = ""
+    """The caller's request id: a repeat is answered with the same child."""
+
+
+class StopAgent(Operation[ChildRecord], frozen=True, kw_only=True):
+    """End a child, one's own or a grandchild; for the operator, anybody's."""
+
+    reply = ChildRecord
+    callers: ClassVar[frozenset[str]] = frozenset({AGENT, OPERATOR})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
+    name: str
+
+
+class ListChildren(Operation[Children], frozen=True, kw_only=True):
+    """One's children and theirs; for the operator, all."""
+
+    reply = Children
+    reads = True
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})

@@ -1,0 +1,351 @@
+"""After any sequence of spawning, giving on, ending, crashing and restarting: no path has two owners, no
+scope is left to nobody, no child is lost, and what is for the control plane enters no inbox."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from palaver.core.claims import overlaps
+from palaver.core.context import EndSession, HandOver, StartBroker
+from palaver.core.limits import Limits
+from palaver.core.scopes import claims_of, line_above, owner_of
+from palaver.core.state import format_snapshot, parse_snapshot
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.events import Audience, MessageQueued
+from palaver.protocol.lineage import (
+    ChildConfirmed,
+    ChildEnded,
+    ChildFailed,
+    ChildReported,
+    ChildReserved,
+    ScopeReleased,
+    ScopeSubDelegated,
+)
+from palaver.protocol.operations.children import SpawnAgent, StopAgent
+from palaver.protocol.operations.peers import MeshPolicy, RegisterPeer, RemovePeer
+from palaver.protocol.operations.scopes import ClaimScope, ReleaseScope, ScopeRule
+from tests.unit.kin import Family
+from tests.unit.mesh import OPERATOR
+
+PATHS = ["/p", "/p/a", "/p/a/x", "/p/a/x/y", "/p/b", "/q"]
+PATH = st.sampled_from(PATHS)
+RULES = st.builds(ScopeRule, PATH, st.sampled_from(["write", "write", "read"]), st.booleans())
+SCOPES = st.none() | st.lists(RULES, max_size=2)
+NAMES = st.sampled_from(["k1", "k2", "k3", "k4", "k5", "k6"])
+PLACE = st.integers(0, 7)
+LIMITS = Limits(children_max=3, children_all_max=5, child_depth_max=3, claims_max=4, child_up_s=60.0)
+
+
+class FamilyMachine(RuleBasedStateMachine):
+    """Agents that bear, lend, end and die in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mesh = Family(LIMITS)
+        self.turns = itertools.count()
+        self.seen = 0
+
+    def attempt(self, command: Any, name: str) -> Any:
+        try:
+            return self.mesh.run(command, self.mesh.caller(name))
+        except PalaverError:
+            return None
+
+    def pick(self, place: int) -> str:
+        names = self.mesh.names()
+        return names[place % len(names)]
+
+    def pick_child(self, place: int) -> str:
+        children = list(self.mesh.state.children)
+        return self.mesh.state.agents[children[place % len(children)]].name
+
+    def has_children(self) -> bool:
+        return bool(self.mesh.state.children)
+
+    @initialize()
+    def begin(self) -> None:
+        for name in ("ann", "bob"):
+            self.mesh.register(name, kind="codex")
+
+    # -- children -------------------------------------------------------------------------------------
+
+    @rule(place=PLACE, name=NAMES, scope=SCOPES, listen=st.booleans())
+    def spawn(self, place: int, name: str, scope: list[ScopeRule] | None, listen: bool) -> None:
+        operation = SpawnAgent(name=name, client="codex", task=f"task {name}", scope=scope, listen=listen)
+        if self.attempt(operation, self.pick(place)) is not None:
+            self.mesh.alive.discard(f"{name}.1")
+
+    @rule(place=PLACE, name=NAMES, path=PATH)
+    def bear(self, place: int, name: str, path: str) -> None:
+        """The whole way at once: most of what can go wrong needs several generations."""
+        try:
+            self.mesh.bear(self.pick(place), name, path)
+        except PalaverError:
+            return
+
+    def bear_within(self, place: int, name: str, chance: random.Random) -> None:
+        """A child with a part of what its parent has."""
+        parent = self.mesh.agent(self.pick(place))
+        owned = [
+            path for path in PATHS if (found := owner_of(self.mesh.state, path)) and found[0] == parent.id
+        ]
+        self.bear(place, name, chance.choice(owned or PATHS))
+
+    @precondition(has_children)
+    @rule(place=PLACE)
+    def go_on(self, place: int) -> None:
+        """The next step of a child's coming up."""
+        name = self.pick_child(place)
+        child, agent = self.mesh.child(name), self.mesh.agent(name)
+        if child.status == "reserved":
+            self.mesh.start(name)
+        elif not agent.online and child.process:
+            self.mesh.connect(name, session=f"s-{name}-{next(self.turns)}")
+        else:
+            self.mesh.up(name)
+
+    @precondition(has_children)
+    @rule(place=PLACE, how=st.sampled_from(["asked", "exited", "killed"]))
+    def end(self, place: int, how: Any) -> None:
+        self.mesh.end(self.pick_child(place), how)
+
+    @precondition(has_children)
+    @rule(place=PLACE)
+    def die(self, place: int) -> None:
+        """A process is gone, and nobody has noticed."""
+        self.mesh.kill(self.pick_child(place))
+
+    @precondition(has_children)
+    @rule(place=PLACE, by=PLACE)
+    def stop(self, place: int, by: int) -> None:
+        self.attempt(StopAgent(name=self.pick_child(place)), self.pick(by))
+
+    @rule(passed=st.sampled_from([0.0, 30.0, 5_000.0]))
+    def sweep(self, passed: float) -> None:
+        self.mesh.pass_time(passed)
+        self.mesh.sweep()
+
+    @rule(dead=st.booleans())
+    def restart(self, dead: bool) -> None:
+        """The broker dies, with its children or without, and begins from the journal."""
+        self.mesh.state = self.mesh.replayed()
+        if dead:
+            self.mesh.alive.clear()
+        self.mesh.run(StartBroker("2"))
+        self.mesh.sweep(begun=True)
+        assert all(child.process for child in self.mesh.state.children.values()), "reserved for ever"
+        for name in ("ann", "bob"):
+            if self.mesh.state.find(name) is not None:
+                self.mesh.register(name, kind="codex")
+
+    # -- the rest of life -----------------------------------------------------------------------------
+
+    @rule(place=PLACE, rules=st.lists(RULES, min_size=1, max_size=2), for_s=st.sampled_from([20.0, 900.0]))
+    def claim(self, place: int, rules: list[ScopeRule], for_s: float) -> None:
+        self.attempt(ClaimScope(rules=rules, for_s=for_s), self.pick(place))
+
+    @rule(place=PLACE, paths=st.lists(PATH, max_size=1))
+    def release(self, place: int, paths: list[str]) -> None:
+        self.attempt(ReleaseScope(paths=paths), self.pick(place))
+
+    @rule(place=PLACE)
+    def lose(self, place: int) -> None:
+        agent = self.mesh.agent(self.pick(place))
+        self.mesh.run(EndSession(agent.id, agent.session))
+
+    @rule(place=PLACE, meant=st.integers(0, 4))
+    def forget(self, place: int, meant: int) -> None:
+        name = self.pick(place)
+        if meant == 0 and len(self.mesh.state.agents) > 1:
+            try:
+                self.mesh.forget(name)
+            except PalaverError:
+                assert self.mesh.agent(name).id in self.mesh.state.children
+        elif self.mesh.state.find("ann") is None:
+            self.mesh.register("ann", kind="codex")
+
+    @rule(place=PLACE, read=st.booleans(), outcome=st.sampled_from(["ended", "errored"]))
+    def turn(self, place: int, read: bool, outcome: str) -> None:
+        name = self.pick(place)
+        agent = self.mesh.agent(name)
+        if read and agent.online:
+            self.mesh.run(HandOver(agent.id))
+            self.mesh.confirm(name, *self.mesh.leased(name))
+        self.mesh.turn(name, f"t{next(self.turns)}", "words", outcome=outcome)
+
+    @rule(place=PLACE, other=PLACE, kind=st.sampled_from([RegisterPeer, RegisterPeer, RemovePeer]))
+    def peer(self, place: int, other: int, kind: Any) -> None:
+        self.attempt(kind(name=self.pick(other)), self.pick(place))
+
+    @rule(policy=st.sampled_from(["open", "peers"]))
+    def decide_policy(self, policy: Any) -> None:
+        self.mesh.run(MeshPolicy(group="/project", policy=policy), OPERATOR)
+
+    # -- what always holds ----------------------------------------------------------------------------
+
+    @invariant()
+    def no_path_has_two_writers(self) -> None:
+        state = self.mesh.state
+        state.awake, state.now = self.mesh.awake, self.mesh.now
+        held = [
+            (agent, claim.rule)
+            for agent in state.claims
+            for claim in claims_of(state, agent)
+            if claim.rule.access == "write"
+        ]
+        for (one, first), (two, second) in itertools.combinations(held, 2):
+            if one != two and overlaps(first, second):
+                related = one in line_above(state, two) or two in line_above(state, one)
+                assert related, f"{one} and {two} both hold {first} and {second}"
+        for path in PATHS:
+            found = owner_of(state, path)
+            owning = [
+                name for name in self.mesh.names() if self.mesh.judge(name, path).reason == "It is yours."
+            ]
+            assert owning == ([] if found is None else [state.agents[found[0]].name])
+            if found is not None:
+                assert self.mesh.writers(path) == owning, "another one may write there too"
+
+    @invariant()
+    def no_scope_is_left_to_nobody(self) -> None:
+        state = self.mesh.state
+        assert set(state.claims) <= set(state.agents)
+        assert all(state.claims.values()), "an empty list of claims"
+        for agent, claims in state.claims.items():
+            if any(not claim.until for claim in claims):
+                assert agent in state.children, "a scope outlived its child"
+
+    @invariant()
+    def no_child_is_lost(self) -> None:
+        state = self.mesh.state
+        for agent, child in state.children.items():
+            assert agent in state.agents
+            assert child.parent == "" or child.parent in state.agents
+            assert agent not in line_above(state, agent), "its own ancestor"
+            if child.parent:
+                assert agent in state.offspring[child.parent], "a parent does not know its child"
+            if child.status in ("running", "stopping") and not child.task:
+                for above in line_above(state, agent):
+                    assert agent in state.offspring[above], "one above was not told"
+        for agent, known in state.offspring.items():
+            assert agent in state.agents
+            assert known
+            assert all(agent in line_above(state, child) for child in known)
+
+    @invariant()
+    def peers_are_reciprocal(self) -> None:
+        peers = self.mesh.state.peers
+        assert all(agent in peers[peer] != agent for agent, known in peers.items() for peer in known)
+        assert set(peers) <= set(self.mesh.state.agents)
+
+    @invariant()
+    def control_enters_no_inbox(self) -> None:
+        new = self.mesh.events[self.seen :]
+        self.seen = len(self.mesh.events)
+        for seq, event in new:
+            if isinstance(event, ScopeSubDelegated):
+                assert event.audience is Audience.CONTROL
+            if isinstance(event, MessageQueued):
+                body = self.mesh.stored[seq].body
+                known = ("task ", "words", "Your child ", "task of ", "Not delivered", "It expired")
+                assert body.startswith(known) or "expired" in body or "deliver" in body, body
+
+    @invariant()
+    def a_snapshot_holds_everything(self) -> None:
+        assert parse_snapshot(format_snapshot(self.mesh.state)) == self.mesh.state
+
+    def teardown(self) -> None:
+        assert self.mesh.replayed() == self.mesh.state, "the journal tells another story"
+        confirmed: dict[str, bool] = {}
+        for _, event in self.mesh.events:
+            if isinstance(event, ChildReserved):
+                assert event.agent not in confirmed, "one child reserved twice"
+                confirmed[event.agent] = False
+            elif isinstance(event, ChildConfirmed):
+                assert not confirmed[event.agent], "one child came up twice"
+                confirmed[event.agent] = True
+            elif isinstance(event, ChildFailed | ChildEnded):
+                assert confirmed.pop(event.agent) is isinstance(event, ChildEnded)
+        assert set(confirmed) == set(self.mesh.state.children), "a child went without a word"
+        tasks = [event for event in self.mesh.of_type(MessageQueued) if event.kind == "request"]
+        assert len(tasks) == len(self.mesh.of_type(ChildConfirmed)), "each task is given once"
+        told = [message.body for message in self.mesh.stored.values() if " has ended" in message.body]
+        ended = [event for event in self.mesh.of_type(ChildEnded) if event.how == "exited"]
+        assert len(told) <= len(ended), "an end was told twice"
+
+
+@pytest.mark.requirement("PEER-1", "AUD-2", "AUD-3", "CHILD-2", "CHILD-4", "CHILD-6", stage="lineage")
+def test_any_life_of_families_keeps_every_promise() -> None:
+    run_state_machine_as_test(FamilyMachine, settings=RUN)
+
+
+RUN = settings(
+    max_examples=120,
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+
+def act(machine: FamilyMachine, chance: random.Random) -> None:
+    """One thing that happens, more often births than deaths."""
+    place, name = chance.randrange(8), f"k{chance.randrange(1, 7)}"
+    some = [ScopeRule(path) for path in chance.sample(PATHS, 2)]
+    deeds: list[tuple[int, Callable[[], object]]] = [
+        (20, lambda: machine.bear(place, name, chance.choice(PATHS))),
+        (20, lambda: machine.bear_within(place, name, chance)),
+        (10, lambda: machine.spawn(place, name, chance.choice([None, [], some]), True)),
+        (8, lambda: machine.claim(place, some[:1], 900.0)),
+        (4, lambda: machine.release(place, [])),
+        (10, lambda: machine.turn(place, True, "ended")),
+        (4, lambda: machine.peer(place, chance.randrange(8), RegisterPeer)),
+        (3, lambda: machine.sweep(chance.choice([0.0, 30.0]))),
+        (2, lambda: machine.restart(chance.random() < 0.2)),
+        (3, lambda: machine.lose(place)),
+        (2, lambda: machine.forget(place, chance.randrange(5))),
+        (8, lambda: machine.has_children() and machine.go_on(place)),
+        (5, lambda: machine.has_children() and machine.end(place, chance.choice(["asked", "exited"]))),
+        (3, lambda: machine.has_children() and machine.die(place)),
+        (3, lambda: machine.has_children() and machine.stop(place, chance.randrange(8))),
+        (2, lambda: machine.decide_policy(chance.choice(["open", "peers"]))),
+    ]
+    ((_, do),) = chance.choices(deeds, [weight for weight, _ in deeds])
+    do()
+
+
+@pytest.mark.requirement("AUD-3", "CHILD-2", "CHILD-4", "CHILD-6", stage="lineage")
+@pytest.mark.parametrize("seed", range(10))
+def test_a_long_day_of_families_keeps_every_promise(seed: int) -> None:
+    chance, machine = random.Random(seed), FamilyMachine()
+    machine.begin()
+    deepest = 0
+    for _ in range(300):
+        act(machine, chance)
+        machine.no_path_has_two_writers()
+        machine.no_scope_is_left_to_nobody()
+        machine.no_child_is_lost()
+        machine.peers_are_reciprocal()
+        machine.control_enters_no_inbox()
+        state = machine.mesh.state
+        deepest = max([deepest, *(len(line_above(state, agent)) for agent in state.children)])
+    machine.a_snapshot_holds_everything()
+    machine.teardown()
+    assert deepest >= 2, "families of three generations"
+    happened = {type(event) for _, event in machine.mesh.events}
+    assert {ChildEnded, ChildFailed, ScopeSubDelegated, ScopeReleased, ChildReported} <= happened

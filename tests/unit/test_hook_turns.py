@@ -1,0 +1,310 @@
+"""One agent's turns and its book, event by event: who began a turn, when it is over, and what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.gateways.books import CONTINUATIONS_MAX, WAKES_MAX, Book
+from palaver.gateways.turns import TEXT_BYTES_MAX, Ending, Turns, clean_text
+from palaver.integrations import claude_code, gemini_cli
+from palaver.integrations.hooks import HookEvent, Outcome, What
+from palaver.integrations.opencode import make_opencode
+
+FRAME = "[palaver: 1 message.]\n<peer-message id=m4f2k from=alice age=2s>\nhello\n</peer-message>"
+WAKE_LINE = "Please read your palaver mail."
+
+
+def names() -> Callable[[], str]:
+    """t1, t2 and so on."""
+    numbers = count(1)
+    return lambda: f"t{next(numbers)}"
+
+
+class Clock:
+    """Time that the test moves."""
+
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def turns(clock: Clock) -> Turns:
+    return Turns(names(), wake_line=WAKE_LINE, clock=clock)
+
+
+def event(what: What, turn: str = "", **fields: Any) -> HookEvent:
+    typed = fields.pop("typed", what == "prompt")
+    return HookEvent(what=what, name=what, session="s", turn=turn, typed=typed, **fields)
+
+
+def told(endings: list[Ending]) -> list[tuple[str, str, str]]:
+    return [(ending.id, ending.outcome, ending.text) for ending in endings]
+
+
+def book_of(kind: Any = claude_code.INTEGRATION) -> Book:
+    return Book("a1", kind, names(), wake_line=WAKE_LINE)
+
+
+# -- turns --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prompt", "typed", "human"),
+    [
+        ("Fix the parser.", True, True),
+        (FRAME, True, False),
+        (f"  {FRAME}", True, False),
+        ("[palaver: notice id=m2 of the broker]", True, False),
+        (f"<task-notification>\n{FRAME}", False, False),
+        ("<task-notification>done", False, False),
+        (f" {WAKE_LINE}\n", True, False),
+        (f"{WAKE_LINE} And then fix it.", True, True),
+        ("What does <peer-message> mean?", True, True),
+        ("", True, True),
+    ],
+)
+def test_a_prompt_is_a_humans_unless_it_is_ours_or_the_clients(
+    turns: Turns, prompt: str, typed: bool, human: bool
+) -> None:
+    turns.see(event("prompt", prompt=prompt, typed=typed))
+    assert turns.current is not None
+    assert turns.current.human is human
+
+
+def test_what_is_typed_into_a_turn_belongs_to_it(turns: Turns) -> None:
+    turns.see(event("prompt", "p1", prompt=FRAME))
+    assert turns.see(event("prompt", "p1", prompt="Stop that.")) == []
+    assert told(turns.end("ended", "Done.")) == [("t1", "ended", "Done.")]
+
+
+def test_another_turn_of_the_client_ends_the_one_before(turns: Turns) -> None:
+    turns.see(event("prompt", "p1", prompt="One."))
+    assert told(turns.see(event("tool_used", "p2"))) == [("t1", "interrupted", "")]
+    assert turns.current is not None
+    assert (turns.current.id, turns.current.word) == ("t2", "p2")
+
+
+def test_a_prompt_that_begins_a_turn_for_certain_ends_the_one_before_unless_it_is_ours(turns: Turns) -> None:
+    turns.see(event("prompt", prompt="One.", begins=True))
+    assert turns.see(event("prompt", prompt=FRAME, begins=True)) == [], "mail that kept the turn going"
+    assert told(turns.see(event("prompt", prompt="Two.", begins=True))) == [("t1", "interrupted", "")]
+
+
+def test_a_prompt_that_is_told_late_still_says_who_began_the_turn(turns: Turns, clock: Clock) -> None:
+    turns.see(event("tool_wanted"))
+    turns.see(event("prompt", prompt="Work."))
+    assert turns.current is not None
+    assert turns.current.human
+    turns.end("ended")
+    turns.see(event("tool_wanted"))
+    clock.now += 60
+    turns.see(event("prompt", prompt="What is this?"))
+    assert not turns.current.human, "a message began it, a minute ago"
+
+
+def test_a_hook_that_is_registered_twice_ends_one_turn(turns: Turns, clock: Clock) -> None:
+    for _ in range(2):
+        turns.see(event("turn_ended", "p1", final_text="Done."))
+        clock.now += 0.1
+        first = turns.end("ended", "Done.")
+        assert len(first) <= 1
+    assert turns.current is None
+    clock.now += 60
+    turns.see(event("turn_ended", "p1", final_text="Done."))
+    assert told(turns.end("ended", "Done.")) == [("t2", "ended", "Done.")], "kept going by somebody else"
+
+
+def test_waiting_is_told_once_for_each_time(turns: Turns) -> None:
+    turns.see(event("prompt", prompt="Work."))
+    assert told(turns.see(event("waiting", final_text="May I?"))) == [("t1.w1", "waiting", "May I?")]
+    assert turns.see(event("waiting", final_text="May I?")) == []
+    turns.see(event("tool_used"))
+    assert told(turns.see(event("waiting", final_text="And now?"))) == [("t1.w2", "waiting", "And now?")]
+    assert told(turns.end("ended", "Done.")) == [("t1", "ended", "Done.")]
+    assert turns.see(event("waiting")) == [], "no turn waits"
+
+
+@pytest.mark.parametrize(
+    ("what", "source", "ends"),
+    [
+        ("session_started", "startup", True),
+        ("session_started", "clear", True),
+        ("session_started", "compact", False),
+        ("session_ended", "", True),
+        ("other", "", False),
+    ],
+)
+def test_a_session_that_changes_ends_its_turn(turns: Turns, what: What, source: str, ends: bool) -> None:
+    turns.see(event("prompt", prompt="Work."))
+    assert bool(turns.see(event(what, source=source))) is ends
+
+
+def test_a_checkpoint_is_the_next_turn_and_no_other(turns: Turns) -> None:
+    turns.checkpoint_next = True
+    for wanted in (True, False):
+        turns.see(event("prompt", prompt="Write down where you are."))
+        (ending,) = turns.end("ended", "Here.")
+        assert ending.turn.checkpoint is wanted
+
+
+WHATS: tuple[What, ...] = get_args(What)
+
+
+@given(st.lists(st.tuples(st.sampled_from(WHATS), st.sampled_from(["", "p1", "p2", "p3"])), max_size=30))
+def test_whatever_comes_no_turn_ends_twice(seen: list[tuple[What, str]]) -> None:
+    book = book_of()
+    ended: list[str] = []
+    for what, turn in seen:
+        happened = event(what, turn, prompt="Work.")
+        ended += [each.id for each in (*book.note(happened), *book.close(happened))]
+    assert len(ended) == len(set(ended))
+    assert book.state in {"", "idle", "busy", "waiting", "errored"}
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("Plain text,\n\twith lines.", "Plain text,\n\twith lines."),
+        ("\x1b[1;31mred\x1b[0m and \x1b]8;;http://x\x07link\x1b]8;;\x07", "red and link"),
+        ("\x1b]0;title\x1b\\text", "text"),
+        ("a\x00b\x07c\x9bd", "abcd"),
+        ("\x1bPsixel", ""),
+        ("ends with \x1b", "ends with "),
+    ],
+)
+def test_a_final_text_has_no_terminal_control(text: str, clean: str) -> None:
+    assert clean_text(text) == clean
+
+
+def test_a_final_text_is_bounded() -> None:
+    assert clean_text("é" * TEXT_BYTES_MAX) == "é" * (TEXT_BYTES_MAX // 2)
+    assert clean_text("x" + "é" * TEXT_BYTES_MAX) == "x" + "é" * (TEXT_BYTES_MAX // 2 - 1), "no half letter"
+
+
+# -- the book -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("events", "state"),
+    [
+        (["session_started"], "idle"),
+        (["prompt"], "busy"),
+        (["prompt", "waiting"], "waiting"),
+        (["prompt", "waiting", "tool_used"], "busy"),
+        (["prompt", "turn_ended"], "idle"),
+        (["prompt", "interrupted"], "idle"),
+        (["prompt", "errored"], "errored"),
+        (["prompt", "errored", "idle"], "errored"),
+        (["prompt", "idle"], "idle"),
+        (["prompt", "turn_ended", "session_ended"], ""),
+        (["prompt", "other"], "busy"),
+    ],
+)
+def test_a_book_tells_what_its_agent_does(events: list[What], state: str) -> None:
+    book = book_of()
+    for what in events:
+        happened = event(what)
+        book.note(happened)
+        book.close(happened)
+    assert book.state == state
+    assert book.heard == len(events)
+
+
+def test_the_last_final_text_is_kept() -> None:
+    book = book_of()
+    for what, text in (("turn_ended", "First."), ("turn_ended", ""), ("interrupted", "")):
+        book.note(event("prompt", prompt="Work."))
+        happened = event(what, final_text=text)  # pyright: ignore[reportArgumentType]
+        book.note(happened)
+        book.close(happened)
+    assert book.final_text == ""
+    assert book.final_at > 0
+
+
+def failed_wake(book: Book) -> None:
+    book.note(event("prompt", "w", prompt=FRAME))
+    book.is_woken = True
+    book.finish("errored")
+
+
+def test_an_agent_that_errs_after_a_wake_is_not_woken_until_it_shows_life() -> None:
+    book = book_of()
+    assert book.may_wake()
+    failed_wake(book)
+    assert not book.may_wake()
+    book.note(event("prompt", "p", prompt="I am back."))
+    assert book.may_wake()
+
+
+@pytest.mark.parametrize("outcome", ["errored", "ended"])
+def test_what_goes_wrong_in_a_humans_turn_forbids_no_wake(outcome: Outcome) -> None:
+    book = book_of()
+    book.note(event("prompt", "p", prompt="Work."))
+    book.finish(outcome)
+    assert book.may_wake()
+
+
+def test_wakes_and_continuations_have_a_budget() -> None:
+    book = book_of()
+    assert [book.may_wake() for _ in range(WAKES_MAX + 1)] == [True] * WAKES_MAX + [False]
+    assert sum(book.may_continue() for _ in range(20)) == CONTINUATIONS_MAX
+    book.note(event("tool_used"))
+    assert book.may_continue(), "something was done in between"
+
+
+def gemini(name: str, tool: str = "", **fields: Any) -> HookEvent:
+    payload = {"session_id": "s", "hook_event_name": name, "tool_name": tool, **fields}
+    return gemini_cli.INTEGRATION.parse(payload)
+
+
+def test_no_tool_of_a_sub_agent_of_gemini_takes_text() -> None:
+    book = book_of(gemini_cli.INTEGRATION)
+
+    def takes(name: str, tool: str) -> bool:
+        happened = gemini(name, tool)
+        book.note(happened)
+        return book.takes(happened)
+
+    book.note(gemini("BeforeAgent", prompt="Work."))
+    assert takes("AfterTool", "read_file")
+    assert not takes("BeforeTool", "invoke_agent")
+    assert not takes("AfterTool", "read_file")
+    assert not takes("BeforeTool", "invoke_agent"), "two at once"
+    assert not takes("AfterTool", "invoke_agent")
+    assert not takes("AfterTool", "read_file")
+    assert takes("AfterTool", "invoke_agent")
+    assert takes("AfterTool", "read_file")
+
+
+@pytest.mark.parametrize("name", ["BeforeAgent", "AfterAgent", "SessionStart", "SessionEnd"])
+def test_a_lost_end_of_a_sub_agent_counts_only_for_its_turn(name: str) -> None:
+    book = book_of(gemini_cli.INTEGRATION)
+    book.note(gemini("BeforeTool", "invoke_agent"))
+    assert not book.takes(gemini("AfterTool", "read_file"))
+    book.note(gemini(name, prompt="Next."))
+    book.note(gemini("AfterTool", "invoke_agent"))
+    assert book.takes(gemini("AfterTool", "read_file"))
+
+
+def test_what_was_handed_over_names_its_way_when_it_is_read() -> None:
+    client = make_opencode()
+    book = book_of(client)
+    book.note(event("prompt", prompt="Work."))
+    book.hand_over("hook:1:1", ["peer-message id=m1 from="], way="mid-turn")
+    client.take(event("tool_used"), {"requests": [{"age_ms": 0, "marks": ["peer-message id=m1 from="]}]})
+    assert book.judge() == (["hook:1:1"], [])
+    assert list(book.worked) == ["mid-turn"]
+    assert (book.ways, book.handed) == ({}, {})

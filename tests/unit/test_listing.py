@@ -1,0 +1,52 @@
+"""What a listing says of an agent that cannot be reached at once, to people and to models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.cli.render import wake_words
+from palaver.gateways.answers import say_agent, say_peers, wake_word
+from palaver.protocol.operations.agents import AgentList, AgentRecord, PathRecord
+
+PULL = PathRecord(name="get_messages", works=True)
+TYPING = PathRecord(name="typing", works=True, wakes=True)
+SHUT = PathRecord(name="typing", works=False, note="it does not run in tmux", wakes=True)
+HELD = PathRecord(name="get_messages", works=True, wakes=True)
+
+
+def agent(*paths: PathRecord, status: str = "online", **fields: Any) -> AgentRecord:
+    return AgentRecord(id="a1", name="bob", kind="codex", status=status, paths=list(paths), **fields)
+
+
+@pytest.mark.requirement("WAKE-1", "WAKE-2", stage="clients")
+@pytest.mark.parametrize(
+    ("record", "person", "model"),
+    [
+        (agent(), "", ""),
+        (agent(PULL, TYPING), "typing", ""),
+        (agent(PULL, SHUT), "not wakeable", "not wakeable"),
+        (agent(SHUT, HELD), "get_messages", ""),
+        (agent(PULL), "not wakeable", "not wakeable"),
+        (agent(TYPING, muted=True), "muted", "muted"),
+        (agent(status="offline", offline_reason="left"), "", ""),
+    ],
+)
+def test_a_listing_names_the_way_or_says_that_there_is_none(
+    record: AgentRecord, person: str, model: str
+) -> None:
+    assert wake_words(msgspec.to_builtins(record)) == person
+    assert wake_word(record) == model
+
+
+def test_a_model_is_told_in_one_word() -> None:
+    text = say_peers(AgentList(agents=[agent(SHUT, activity="idle"), agent(TYPING)]), "me").text
+    assert "bob (codex, idle, not wakeable)" in text
+    assert "bob (codex)" in text
+
+
+def test_a_model_does_not_pay_for_its_own_paths() -> None:
+    assert "paths" not in say_agent(agent(TYPING), own=True).data
+    assert "paths" in say_agent(agent(TYPING), own=False).data

@@ -1,0 +1,68 @@
+"""Paths as the file system has them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from palaver.broker.places import in_place
+from palaver.paths import as_on_disk, as_spelled, canonical
+from palaver.protocol.operations.agents import ListAgents
+from palaver.protocol.operations.children import SpawnAgent
+from palaver.protocol.operations.scopes import ClaimScope, ReleaseScope, ScopeRule, WhoOwns
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Path:
+    (tmp_path / "real" / "Src").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "loop").symlink_to("loop")
+    return Path(os.path.realpath(tmp_path)) / "real"
+
+
+@pytest.mark.requirement("CHILD-2", stage="lineage")
+@pytest.mark.parametrize("text", ["real", "./real/", "link", "real/Src/..", "x/../link/.", "real//"])
+def test_every_spelling_of_a_path_is_the_same(real: Path, text: str) -> None:
+    assert canonical(text, str(real.parent)) == str(real)
+    assert canonical(str(real.parent / text), "/elsewhere") == str(real)
+
+
+@pytest.mark.requirement("CHILD-2", stage="lineage")
+def test_what_does_not_exist_is_resolved_as_far_as_it_does(real: Path) -> None:
+    assert canonical("link/new/../newer/file", str(real.parent)) == str(real / "newer" / "file")
+    assert canonical("gone/file", str(real)) == str(real / "gone" / "file")
+
+
+def test_text_that_is_no_path_is_left_to_be_refused(real: Path) -> None:
+    assert canonical("a\0b", str(real)) == "a\0b"
+    assert canonical("", str(real)) == ""
+    assert canonical("relative", "") == "relative"
+    assert canonical("loop/x", str(real.parent)).startswith("/")
+
+
+def test_the_home_folder_has_its_short_name(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(real))
+    assert canonical("~/Src", "/") == str(real / "Src")
+
+
+def test_a_folder_that_does_not_tell_case_apart_gives_the_spelling(real: Path) -> None:
+    assert as_spelled("src", ["a", "Src"]) == "Src"
+    assert as_spelled("src", ["SRC", "src"]) == "src"
+    assert as_spelled("new", ["Src"]) == "new"
+    assert as_on_disk(str(real / "sRC" / "New")) == str(real / "Src" / "New")
+
+
+def test_operations_are_seen_from_the_folder_of_who_asks(real: Path) -> None:
+    here = str(real)
+    claim = in_place(ClaimScope(rules=["Src", ScopeRule("../link/x", "read", False)]), here)
+    assert claim.rules == [ScopeRule(f"{here}/Src"), ScopeRule(f"{here}/x", "read", False)]
+    assert in_place(ReleaseScope(paths=["Src"]), here).paths == [f"{here}/Src"]
+    assert in_place(WhoOwns(path="Src/a"), here).path == f"{here}/Src/a"
+    spawn = SpawnAgent(name="k", client="c", task="t", scope=["Src"])
+    assert in_place(spawn, here).scope == [ScopeRule(f"{here}/Src")]
+    assert in_place(spawn, here).cwd == here
+    assert in_place(SpawnAgent(name="k", client="c", task="t", cwd="Src"), here).cwd == f"{here}/Src"
+    other = ListAgents()
+    assert in_place(other, here) is other

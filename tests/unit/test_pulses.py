@@ -1,0 +1,258 @@
+"""What clients' own files tell of a turn of which no hook told the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.state import Agent
+from palaver.gateways.books import Book
+from palaver.gateways.pulses import LOOK_S, Pulses
+from palaver.gateways.turns import Ending
+from palaver.integrations import claude_code, codex, gemini_cli
+from palaver.integrations.hooks import HookEvent, Pulse, Turning
+from palaver.integrations.opencode import make_opencode
+from palaver.integrations.transcripts import seconds
+from tests.unit.transcripts import SAMPLES
+
+STATUSES: dict[str, dict[str, Any]] = {
+    row["when"]: row["file"] for row in json.loads((SAMPLES / "claude/status.json").read_bytes())
+}
+LINES = (SAMPLES / "claude/status-transcript.jsonl").read_bytes().splitlines()
+PID, SESSION = STATUSES["busy"]["pid"], STATUSES["busy"]["sessionId"]
+PROMPTS = {
+    "answered": "First.",
+    "busy": "Think.",
+    "interrupted": "Think.",
+    "waiting": "Run it.",
+    "refused": "Run it.",
+    "failed": "Fail.",
+}
+
+
+def claude(config: Path, when: str) -> Turning:
+    """Claude Code's files as they were at a moment of the recording, and the turn under way then."""
+    folder = config / "projects" / "-home-user-project"
+    folder.mkdir(parents=True, exist_ok=True)
+    at = STATUSES[when]["statusUpdatedAt"] / 1_000
+    lines = [line for line in LINES if seconds(json.loads(line)["timestamp"]) <= at + 0.5]
+    (folder / f"{SESSION}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    write_status(config, STATUSES[when])
+    began = [
+        json.loads(line)["timestamp"]
+        for line in LINES
+        if json.loads(line).get("message", {}).get("content") == PROMPTS[when]
+    ]
+    since = seconds(began[0])
+    return Turning(
+        pid=PID,
+        session=SESSION,
+        transcript=str(folder / f"{SESSION}.jsonl"),
+        since=since,
+        began_at=since - 0.05,
+    )
+
+
+def write_status(config: Path, status: Any) -> None:
+    folder = config / "sessions"
+    folder.mkdir(parents=True, exist_ok=True)
+    data = status if isinstance(status, bytes) else json.dumps(status).encode()
+    (folder / f"{PID}.json").write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("when", "state", "outcome", "text"),
+    [
+        ("answered", "idle", "ended", "Ready."),
+        ("busy", "busy", "interrupted", ""),
+        ("interrupted", "idle", "interrupted", ""),
+        ("waiting", "waiting", "interrupted", "permission prompt"),
+        ("refused", "idle", "interrupted", ""),
+        ("failed", "idle", "errored", ""),
+    ],
+)
+def test_claude_codes_own_file_tells_how_a_turn_stands(
+    tmp_path: Path, when: str, state: str, outcome: str, text: str
+) -> None:
+    pulse = claude_code.INTEGRATION.pulse(claude(tmp_path, when))
+    assert pulse is not None
+    assert (pulse.state, pulse.outcome, pulse.text) == (state, outcome, text)
+    assert pulse.at == STATUSES[when]["statusUpdatedAt"] / 1_000
+
+
+def test_all_blocks_of_a_final_answer_count_and_nothing_before_a_tool(tmp_path: Path) -> None:
+    turn = claude(tmp_path, "answered")
+    parts = [
+        ("m1", "text", "Before."),
+        ("m1", "tool_use", ""),
+        ("m2", "text", "One "),
+        ("m2", "text", "two."),
+    ]
+    entries = [
+        {
+            "type": "assistant",
+            "timestamp": "2026-11-16T02:40:02.400Z",
+            "message": {"id": name, "role": "assistant", "content": [{"type": kind, "text": text}]},
+        }
+        for name, kind, text in parts
+    ]
+    with Path(turn.transcript).open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(entry) + "\n" for entry in entries)
+    pulse = claude_code.INTEGRATION.pulse(turn)
+    assert pulse is not None
+    assert (pulse.outcome, pulse.text) == ("ended", "One two.")
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        b"",
+        b"{",
+        b"[]",
+        {},
+        {**STATUSES["busy"], "status": "meditating"},
+        {**STATUSES["busy"], "sessionId": "another"},
+        {**STATUSES["busy"], "pid": 1},
+        {**STATUSES["busy"], "statusUpdatedAt": "yesterday"},
+    ],
+)
+def test_a_file_of_another_version_or_session_tells_nothing(tmp_path: Path, status: Any) -> None:
+    turn = claude(tmp_path, "busy")
+    write_status(tmp_path, status)
+    assert claude_code.INTEGRATION.pulse(turn) is None
+
+
+def test_without_a_file_or_a_place_for_it_nothing_is_told(tmp_path: Path) -> None:
+    turn = claude(tmp_path, "busy")
+    (tmp_path / "sessions" / f"{PID}.json").unlink()
+    assert claude_code.INTEGRATION.pulse(turn) is None
+    for path in ("", "/", "/a/b", "relative/projects/x/y.jsonl", "/a/other/b/c.jsonl"):
+        assert claude_code.INTEGRATION.pulse(msgspec.structs.replace(turn, transcript=path)) is None
+
+
+@given(data=st.binary(max_size=300))
+def test_whatever_is_in_the_file_nobody_is_hurt(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    config = tmp_path_factory.mktemp("config")
+    turn = claude(config, "busy")
+    write_status(config, data)
+    assert claude_code.INTEGRATION.pulse(turn) is None
+
+
+# -- Codex --------------------------------------------------------------------------------------------
+
+
+def rollout(path: Path, case: str, until: str = "") -> Turning:
+    """A recorded rollout up to a line; the turn is the last one that began in it."""
+    kept: list[bytes] = []
+    word = ""
+    for line in (SAMPLES / f"codex/{case}.jsonl").read_bytes().splitlines():
+        kept.append(line)
+        payload = json.loads(line).get("payload", {})
+        if payload.get("type") == "task_started":
+            word = payload["turn_id"]
+        if until and payload.get("type") == until:
+            break
+    path.write_bytes(b"\n".join(kept) + b"\n")
+    return Turning(pid=1, session="s", transcript=str(path), since=0.0, began_at=0.0, word=word)
+
+
+@pytest.mark.parametrize(
+    ("case", "until", "state", "outcome", "text"),
+    [
+        ("reader_http400", "task_complete", "idle", "errored", ""),
+        ("reader_http400", "", "idle", "ended", "after"),
+        ("reader_esc", "turn_aborted", "idle", "interrupted", ""),
+        ("reader_esc", "function_call", "busy", "interrupted", ""),
+    ],
+)
+def test_codex_rollout_tells_how_a_turn_stands(
+    tmp_path: Path, case: str, until: str, state: str, outcome: str, text: str
+) -> None:
+    pulse = codex.INTEGRATION.pulse(rollout(tmp_path / "rollout", case, until))
+    assert isinstance(pulse, Pulse)
+    assert (pulse.state, pulse.outcome, pulse.text) == (state, outcome, text)
+
+
+def test_the_end_of_another_turn_of_codex_tells_nothing(tmp_path: Path) -> None:
+    turn = rollout(tmp_path / "rollout", "reader_http400", "task_complete")
+    assert codex.INTEGRATION.pulse(msgspec.structs.replace(turn, word="another")) is None
+    assert codex.INTEGRATION.pulse(msgspec.structs.replace(turn, transcript="")) is None
+
+
+def test_the_turn_of_codex_that_came_next_does_not_hide_how_the_last_one_ended(tmp_path: Path) -> None:
+    first = rollout(tmp_path / "first", "reader_http400", "task_complete")
+    whole = rollout(tmp_path / "whole", "reader_http400")
+    pulse = codex.INTEGRATION.pulse(msgspec.structs.replace(whole, word=first.word))
+    assert pulse is not None
+    assert (pulse.state, pulse.outcome) == ("idle", "errored")
+
+
+def test_the_others_tell_every_end_themselves(tmp_path: Path) -> None:
+    turn = rollout(tmp_path / "rollout", "reader_esc")
+    assert gemini_cli.INTEGRATION.pulse(turn) is None
+    assert make_opencode().pulse(turn) is None
+
+
+# -- a client that is silent --------------------------------------------------------------------------
+
+
+async def look_once(book: Book, silent_s: float) -> list[str]:
+    """Look at a busy agent until something is told: how turns ended."""
+    told: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+
+    def tell(_: Book, endings: list[Ending]) -> None:
+        if not told.done():
+            told.set_result([ending.outcome for ending in endings])
+
+    agent = Agent(id="a1", name="worker", kind=book.integration.kind, session="i", owner=f"{PID}.1")
+    looking = asyncio.create_task(Pulses(lambda: [(book, agent)], tell, silent_s=silent_s).run())
+    try:
+        async with asyncio.timeout(LOOK_S / 2):
+            return await told
+    finally:
+        looking.cancel()
+
+
+def busy(kind: Any, transcript: str = "/nowhere") -> Book:
+    """An agent in a turn, whose client is of a kind."""
+    book = Book("a1", kind, lambda: "t1")
+    book.note(HookEvent(what="prompt", name="p", session=SESSION, transcript=transcript, typed=True))
+    return book
+
+
+async def test_a_turn_of_which_nothing_is_heard_for_long_is_not_known_and_still_a_turn(
+    tmp_path: Path,
+) -> None:
+    book = busy(gemini_cli.INTEGRATION)
+    endings = await look_once(book, silent_s=0.0)
+    assert (book.state, endings) == ("", [])
+    assert book.turns.current is not None, "its end may still be told"
+    growing = tmp_path / "chat.jsonl"
+    growing.write_text("{}\n", "utf-8")
+    book = busy(gemini_cli.INTEGRATION, str(growing))
+    book.heard_at -= 3_600
+    with pytest.raises(TimeoutError):
+        await look_once(book, silent_s=1_800.0)
+    assert book.state == "busy", "its transcript grows"
+
+
+async def test_a_word_of_a_client_that_is_older_than_its_last_hook_waits(tmp_path: Path) -> None:
+    turn = claude(tmp_path, "interrupted")
+    write_status(tmp_path, {**STATUSES["interrupted"], "statusUpdatedAt": (time.time() - 5) * 1_000})
+    book = busy(claude_code.INTEGRATION, turn.transcript)
+    with pytest.raises(TimeoutError):
+        await look_once(book, silent_s=900.0)
+    assert book.state == "busy", "the file may be from before the prompt"
+    book.heard_at -= 60
+    endings = await look_once(book, silent_s=900.0)
+    assert (book.state, endings, book.was_interrupted) == ("idle", ["interrupted"], True)
