@@ -1,0 +1,1 @@
+"""Terminals that agent CLIs run in: tmux, through libtmux, which has its home here."""
