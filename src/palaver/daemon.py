@@ -26,10 +26,12 @@ from palaver.broker.engine import Engine
 from palaver.broker.housekeeping import Housekeeping
 from palaver.broker.server import Server, connection_factory
 from palaver.broker.ticker import Ticker
+from palaver.gateways.diagnosis import Diagnostician
 from palaver.gateways.inside import Inside
+from palaver.gateways.launching import Launcher
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import Done
-from palaver.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
+from palaver.protocol.operations.broker import BrokerState, BrokerStatus, Diagnose, StopBroker
 from palaver.protocol.operations.history import PurgeHistory
 from palaver.settings import Settings
 from palaver.store.sqlite_journal import SqliteJournal
@@ -138,21 +140,10 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
     engine = Engine(journal, clock, settings.limits, call_soon=loop.call_soon, fatal=_fatal)
     engine.start(VERSION)
     _calm_collector()
-    keeping = Housekeeping(
-        engine, journal, retention_s=settings.retention_s, call_later=loop.call_later, fatal=_fatal
-    )
-    engine.observers.append(keeping.after_commit)
-    engine.answerers[PurgeHistory] = keeping.purge
-    engine.alone.add(PurgeHistory)
-    server = Server(
-        engine,
-        settings.limits,
-        version=VERSION,
-        heartbeat_s=settings.heartbeat_s,
-        greeting_s=settings.greeting_s,
-        connections_max=settings.connections_max,
-    )
-    inside = Inside(engine, server, settings.home, offline_after_s=settings.offline_after_s)
+    keeping = _make_housekeeping(engine, journal, settings)
+    server, inside = _make_doors(engine, settings)
+    launcher = Launcher(engine, settings.home)
+    engine.answerers[Diagnose] = Diagnostician(engine, journal, inside).answer
     stop = asyncio.Event()
     _answer_for_broker(engine, server, settings, stop)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -165,7 +156,7 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
     ticker = Ticker(engine, server, beat_s=settings.beat_s, offline_after_s=settings.offline_after_s)
     keeping.after_commit()
     async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(work) for work in (ticker.run(), inside.listen())]
+        running = [tasks.create_task(work) for work in (ticker.run(), inside.listen(), launcher.watch())]
         await stop.wait()
         for task in running:
             task.cancel()
@@ -180,6 +171,36 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
         await asyncio.sleep(0)
     keeping.finish()
     journal.close()
+
+
+def _make_housekeeping(engine: Engine, journal: SqliteJournal, settings: Settings) -> Housekeeping:
+    call_later = asyncio.get_running_loop().call_later
+    keeping = Housekeeping(
+        engine, journal, retention_s=settings.retention_s, call_later=call_later, fatal=_fatal
+    )
+    engine.observers.append(keeping.after_commit)
+    engine.answerers[PurgeHistory] = keeping.purge
+    engine.alone.add(PurgeHistory)
+    return keeping
+
+
+def _make_doors(engine: Engine, settings: Settings) -> tuple[Server, Inside]:
+    server = Server(
+        engine,
+        settings.limits,
+        version=VERSION,
+        heartbeat_s=settings.heartbeat_s,
+        greeting_s=settings.greeting_s,
+        connections_max=settings.connections_max,
+    )
+    inside = Inside(
+        engine,
+        server,
+        settings.home,
+        offline_after_s=settings.offline_after_s,
+        typing=settings.typing,
+    )
+    return server, inside
 
 
 def _bind(path: Path) -> socket.socket:

@@ -22,6 +22,7 @@ class StandIn:
         self._client = client
         self._number = 0
         self._shim: subprocess.Popen[bytes] | None = None
+        self._others: list[subprocess.Popen[bytes]] = []
         self._waiter: subprocess.Popen[bytes] | None = None
 
     def rpc(self, method: str, params: dict[str, Any]) -> Any:
@@ -34,10 +35,12 @@ class StandIn:
         stdin.flush()
         return json.loads(stdout.readline())
 
-    def join(self, name: str) -> Any:
-        """Start the shim and shake hands."""
+    def join(self, name: str, cwd: str | None = None) -> Any:
+        """Start a shim and shake hands; the last one is asked from then on."""
         command = [*PYTHON, str(RELAY / "mcp_shim.py"), f"--name={name}"]
-        self._shim = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if self._shim is not None:
+            self._others.append(self._shim)
+        self._shim = subprocess.Popen(command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         info = {"name": self._client, "version": "1"}
         return self.rpc(
             "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
@@ -53,6 +56,12 @@ class StandIn:
         if marks:
             command = ["/bin/sh", str(RELAY / "gate.sh"), client, sys.executable, marks]
         done = subprocess.run(command, input=payload.encode(), capture_output=True, check=False, timeout=20)
+        return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
+
+    def palaver(self, words: list[str]) -> Any:
+        """Run a command of palaver, as a model does with its shell."""
+        command = [str(Path(sys.executable).parent / "palaver"), *words]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=20)
         return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 
     def wait(self, client: str) -> Any:
@@ -72,7 +81,7 @@ class StandIn:
 
     def end(self) -> None:
         """Leave no process behind."""
-        for process in (self._shim, self._waiter):
+        for process in (self._shim, self._waiter, *self._others):
             if process is not None and process.poll() is None:
                 process.kill()
                 process.wait()

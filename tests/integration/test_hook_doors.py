@@ -2,79 +2,15 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import h11
 import pytest
 
-from palaver import Agent
 from palaver.integrations.install.endpoint import HookEndpoint, load_endpoint
+from tests.integration.hook_client import CODEX, SESSION, Client, open_client, read, state_of
 from tests.integration.world import WITHIN_S, Home, Join, until
-
-SESSION = "0199a1b2-0000-7000-8000-00000000c0de"
-CODEX = "codex-mcp-client"
-
-
-class Client:
-    """The stand-in for an agent CLI, as a test talks to it."""
-
-    def __init__(self, process: asyncio.subprocess.Process, rollout: Path) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.pid = process.pid
-        self.rollout = rollout
-        self._process = process
-        self._answers = 0
-        self._stdin, self._stdout = process.stdin, process.stdout
-
-    async def do(self, word: str, **arguments: Any) -> Any:
-        """Have it do something."""
-        self._stdin.write(json.dumps({"do": word, **arguments}).encode() + b"\n")
-        async with asyncio.timeout(2 * WITHIN_S):
-            return json.loads(await self._stdout.readline())
-
-    async def hook(self, event: str, marks: str = "", **fields: Any) -> dict[str, Any]:
-        """A hook of Codex; what it prints, as data."""
-        payload = {
-            "session_id": SESSION,
-            "hook_event_name": event,
-            "turn_id": "t1",
-            "transcript_path": str(self.rollout),
-            "cwd": "/",
-            **fields,
-        }
-        done = await self.do("hook", client="codex", payload=json.dumps(payload), marks=marks)
-        assert (done["code"], done["err"]) == (0, ""), done
-        return json.loads(done["out"]) if done["out"] else {}
-
-    def write(self, kind: str, **payload: Any) -> None:
-        """Let the client write something down."""
-        with self.rollout.open("a", encoding="utf-8") as file:
-            now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            file.write(json.dumps({"timestamp": now, "type": kind, "payload": payload}) + "\n")
-
-    def ask(self, role: str, text: str) -> None:
-        """What the model is asked with, as the rollout has it."""
-        self.write("response_item", type="message", role=role, content=[{"type": "input_text", "text": text}])
-
-    def answer(self, text: str) -> None:
-        """The model's answer, announced and complete."""
-        self._answers += 1
-        name = f"msg_{self._answers}"
-        self.write("event_msg", type="item_completed", item={"type": "AgentMessage", "id": name})
-        content = [{"type": "output_text", "text": text}]
-        self.write("response_item", type="message", role="assistant", id=name, content=content)
-        self.write("token_usage_record")
-
-    async def end(self) -> None:
-        """End it and all beneath it."""
-        self._stdin.close()
-        async with asyncio.timeout(WITHIN_S):
-            await self._process.wait()
 
 
 @pytest.fixture
@@ -87,27 +23,8 @@ def running(home: Home) -> Home:
 @pytest.fixture
 async def client(running: Home, tmp_path: Path) -> AsyncIterator[Client]:
     """A stand-in for Codex, registered as `worker`."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.integration.stand_in",
-        CODEX,
-        env=running.environment(),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    stand_in = Client(process, tmp_path / "rollout.jsonl")
-    await stand_in.do("join", name="worker")
-    try:
+    async with open_client(running, tmp_path / "rollout.jsonl", program=CODEX) as stand_in:
         yield stand_in
-    finally:
-        await stand_in.end()
-
-
-async def state_of(sender: Agent, message: str) -> tuple[str, str]:
-    """How far a message got, and by what evidence."""
-    (seen,) = (await sender.status(message)).recipients
-    return seen.state, seen.evidence
 
 
 async def test_a_hook_hands_mail_over_and_the_transcript_makes_it_read(client: Client, join: Join) -> None:
@@ -121,11 +38,6 @@ async def test_a_hook_hands_mail_over_and_the_transcript_makes_it_read(client: C
     client.ask("developer", given["additionalContext"])
     client.answer("It is.")
     await until(lambda: read(alice, sent.id), what="read")
-
-
-async def read(sender: Agent, message: str) -> bool:
-    """Whether the transcript has shown it."""
-    return await state_of(sender, message) == ("read", "transcript")
 
 
 async def test_what_the_transcript_does_not_have_is_offered_again(client: Client, join: Join) -> None:
@@ -274,6 +186,7 @@ async def endpoint(running: Home) -> HookEndpoint:
     return found
 
 
+@pytest.mark.requirement("SEC-4", stage="clients")
 async def test_the_http_door_opens_for_its_token_and_nobody_else(endpoint: HookEndpoint) -> None:
     assert (await post(endpoint, b"{}"))[0] == 200
     assert (await post(endpoint, b"{}", Authorization="-"))[0] == 401

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 
-from palaver.integrations.hooks import HookEvent, Integration, Reader, Verdict
+from palaver.gateways.turns import Ending, Turns
+from palaver.integrations.hooks import HookEvent, Integration, Outcome, Reader, Turning, Verdict
 
 CONTINUATIONS_MAX = 8
 """Ends of turns in a row at which text may keep the turn going; some clients give up after more."""
@@ -14,26 +15,56 @@ WAKES_MAX = 12
 WAKE_WINDOW_S = 120.0
 """At most so many wakes of one agent within so many seconds."""
 
+LOST_S = 5.0
+"""A text that was handed to a waiter so long ago is in the client, or will never be."""
+
 STATES = {
     "session_started": "idle",
     "prompt": "busy",
     "tool_wanted": "busy",
     "tool_used": "busy",
     "turn_ended": "idle",
+    "errored": "errored",
     "interrupted": "idle",
+    "idle": "idle",
     "waiting": "waiting",
     "session_ended": "",
 }
+WAKEABLE = ("idle", "errored", "")
+"""States in which a wake may begin a turn; empty is one that nobody knows."""
+_CLOSING: dict[str, Outcome] = {"turn_ended": "ended", "errored": "errored", "interrupted": "interrupted"}
 
 
 class Book:
-    """One agent's client, as its hooks show it. In memory only: the next hook tells it again."""
+    """One agent's client, as its hooks show it."""
 
-    def __init__(self, agent: str, integration: Integration) -> None:
+    def __init__(
+        self, agent: str, integration: Integration, name: Callable[[], str], *, wake_line: str = ""
+    ) -> None:
         self.agent = agent
         self.integration = integration
+        self.turns = Turns(name, wake_line=wake_line)
         self.session = ""
         self.transcript = ""
+        self.heard = 0
+        """Events of the main conversation so far."""
+        self.heard_at = 0.0
+        """When the last one was, in seconds of the wall clock."""
+        self.final_text = ""
+        self.final_at = 0.0
+        """What the last turn that ended said in the end, and when."""
+        self.delegations = 0
+        """Sub-agents under way whose hooks look like the main conversation's."""
+        self.is_woken = False
+        """The turn under way, or the one that comes, is a wake's."""
+        self.has_failed = False
+        """It errored after a wake, and has shown no life by itself since (WAKE-3)."""
+        self.worked: dict[str, float] = {}
+        """From the name of each path to when evidence last proved it."""
+        self.ways: dict[str, str] = {}
+        """By which path each open call went."""
+        self.handed: dict[str, float] = {}
+        """When each open call was handed over, in seconds of the wall clock."""
         self.is_ready = True
         """False while a long transcript is read for the first time, elsewhere."""
         self.reader: Reader | None = None
@@ -44,51 +75,137 @@ class Book:
         """Large messages that the client was woken for already."""
         self.was_interrupted = False
         """Its human stopped it, and has said nothing since."""
+        self.interrupted_at = 0.0
         self.watching = False
         self.wake_waits = False
         self._queued: set[str] = set()
         self._continuations = 0
         self._wakes: deque[float] = deque()
 
-    def note(self, event: HookEvent) -> None:
-        """The main conversation goes on."""
+    def note(self, event: HookEvent) -> list[Ending]:
+        """The main conversation goes on; the turns that this ends. One that ends with it is `close`'s."""
+        self.heard += 1
+        self.heard_at = time.time()
         if (event.session, event.transcript) != (self.session, self.transcript) or self.reader is None:
-            self.session, self.transcript = event.session, event.transcript
-            self.reader = self.integration.reader(event)
-            self.expect_open()
-        if event.what in ("interrupted", "prompt"):
-            self.was_interrupted = event.what == "interrupted"
-        state = STATES.get(event.what)
-        if state is not None:
-            self.state = state
+            self.restore(event.session, event.transcript)
+        if event.what == "interrupted":
+            self.interrupt()
+        elif event.what == "prompt":
+            self.was_interrupted = False
+        endings = self.turns.see(event)
+        turn = self.turns.current
+        if event.what == "prompt" and turn is not None and turn.human:
+            self.is_woken = self.has_failed = False
+            self._doubt_wakes()
+        if event.what == "idle" and self.state in ("busy", "waiting"):
+            endings += self.turns.end("interrupted")
+        is_news = event.what != "idle" or self.state != "errored"
+        if is_news and (event.what, event.source) != ("session_started", "compact"):
+            self.state = STATES.get(event.what, self.state)
+        self._count(event)
+        return endings
+
+    def restore(self, session: str, transcript: str) -> None:
+        """This is the session, and there it is written down."""
+        self.session, self.transcript = session, transcript
+        event = HookEvent(what="other", name="", session=session, transcript=transcript)
+        self.reader = self.integration.reader(event)
+        self.expect_open()
+
+    def _count(self, event: HookEvent) -> None:
         if event.what in ("tool_used", "prompt"):
             self._continuations = 0
+        if event.delegation:
+            self.delegations = max(0, self.delegations + event.delegation)
+        elif event.what not in ("tool_wanted", "tool_used", "waiting", "other"):
+            self.delegations = 0  # a sub-agent that died told no end
+
+    def interrupt(self) -> None:
+        """Its human stopped it."""
+        self.was_interrupted, self.interrupted_at = True, time.time()
+
+    def close(self, event: HookEvent) -> list[Ending]:
+        """The event ends a turn, and nothing keeps it from ending."""
+        outcome = _CLOSING.get(event.what)
+        return [] if outcome is None else self.finish(outcome, event.final_text)
+
+    def finish(self, outcome: Outcome, text: str = "") -> list[Ending]:
+        """The turn is over, whoever told so."""
+        endings = self.turns.end(outcome, text)
+        self.state = "errored" if outcome == "errored" else "idle"
+        if endings and outcome == "ended":
+            self.final_text, self.final_at = endings[-1].text, time.time()
+            self.has_failed = False
+        is_ours = self.is_woken or any(not ending.turn.human for ending in endings)
+        if outcome == "errored" and is_ours:
+            self.has_failed = True
+        self.is_woken = False
+        return endings
+
+    def takes(self, event: HookEvent) -> bool:
+        """Whether text given at this event reaches the main conversation."""
+        return event.takes_text and not (event.what == "tool_used" and self.delegations)
+
+    def turning(self, pid: int) -> Turning:
+        """The turn under way, for a look into the client's own files."""
+        turn = self.turns.current
+        return Turning(
+            pid=pid,
+            session=self.session,
+            transcript=self.transcript,
+            since=self.heard_at,
+            began_at=self.heard_at if turn is None else turn.began_at,
+            word="" if turn is None else turn.word,
+        )
+
+    @property
+    def checkpoint_next(self) -> bool:
+        """Whether the next turn is a checkpoint's: it concerns nobody else."""
+        return self.turns.checkpoint_next
+
+    @checkpoint_next.setter
+    def checkpoint_next(self, value: bool) -> None:
+        self.turns.checkpoint_next = value
 
     def may_continue(self) -> bool:
         """Whether the turn may be kept from ending once more."""
         self._continuations += 1
         return self._continuations <= CONTINUATIONS_MAX
 
-    def hand_over(self, call: str, marks: list[str], *, queued: bool = False) -> None:
+    def hand_over(
+        self, call: str, marks: list[str], *, way: str = "", queued: bool = False, at: float = 0.0
+    ) -> None:
         """Messages are on their way into the context; what is queued may come after other requests."""
         self.open[call] = marks
+        self.ways[call] = way
+        self.handed[call] = at or time.time()
         if queued:
             self._queued.add(call)
         elif self.is_ready:
-            self._expect(marks)
+            self._expect(call)
 
     def expect_open(self) -> None:
         """Tell a reader of what is on its way; not of what is queued."""
         self._queued.intersection_update(self.open)
-        for call, marks in self.open.items():
+        for call in self.open:
             if call not in self._queued:
-                self._expect(marks)
+                self._expect(call)
 
-    def _expect(self, marks: Sequence[str]) -> None:
+    def _expect(self, call: str) -> None:
         expect = getattr(self.reader, "expect", None)
         if expect is not None:
-            for mark in marks:
-                expect(mark)
+            for mark in self.open[call]:
+                expect(mark, self.handed.get(call))
+
+    def _doubt_wakes(self) -> None:
+        """What a waiter was given begins a turn at once; if a human does so later, it may have been lost."""
+        late = time.time() - LOST_S
+        for call in self._queued & self.open.keys():
+            if call.startswith("wake:") and self.handed.get(call, 0.0) < late:
+                self._queued.discard(call)
+                self.handed[call] = time.time()
+                if self.is_ready:
+                    self._expect(call)
 
     def judge(self) -> tuple[list[str], list[str]]:
         """The calls whose messages were read, and those whose messages are not in the context."""
@@ -103,6 +220,12 @@ class Book:
                 continue
             (read if Verdict.READ in seen else absent).append(call)  # one text: all of it, or nothing
             del self.open[call]
+        for call in read:
+            if way := self.ways.get(call):
+                self.worked[way] = time.time()
+        for facts in (self.ways, self.handed):
+            for call in facts.keys() - self.open.keys():
+                del facts[call]
         return read, absent
 
     @property
@@ -111,7 +234,9 @@ class Book:
         return getattr(self.reader, "evidence", self.integration.evidence)
 
     def may_wake(self) -> bool:
-        """Whether one more wake is within the budget; if so it counts."""
+        """Whether one more wake is within the budget; if so it counts. None after one that it failed on."""
+        if self.has_failed:
+            return False
         now = time.monotonic()
         while self._wakes and self._wakes[0] < now - WAKE_WINDOW_S:
             self._wakes.popleft()

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, cast
 
+from palaver.broker.places import in_place
 from palaver.core.framing import page_chars
 from palaver.core.limits import Limits
-from palaver.gateways import answers, f2, network
+from palaver.gateways import answers, f2, lineage_answers, link_answers, network
 from palaver.gateways.answers import Answer
 from palaver.gateways.joining import Joining
 from palaver.gateways.sessions import ShimSession
 from palaver.gateways.tools import form_of
-from palaver.protocol.dialects import Dialect, Tool, tools_of
+from palaver.protocol.dialects import tools_of
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import (
     AgentList,
@@ -23,7 +24,10 @@ from palaver.protocol.operations.agents import (
     UpdateAgent,
 )
 from palaver.protocol.operations.base import SCRIPT, Operation
+from palaver.protocol.operations.children import SpawnAgent
 from palaver.protocol.operations.history import History
+from palaver.protocol.operations.links import LinkList, LinkRecord
+from palaver.protocol.operations.listeners import Listening
 from palaver.protocol.operations.messages import (
     Inbox,
     MessageStatusReply,
@@ -33,7 +37,10 @@ from palaver.protocol.operations.messages import (
     TakeMessages,
     Taken,
 )
+from palaver.protocol.operations.peers import SendToPeer
+from palaver.protocol.operations.sessions import SessionData
 from palaver.protocol.operations.topics import Topics
+from palaver.protocol.tool import Dialect, Tool
 
 BEAT_S = 5.0
 REQUEST_S = 45.0
@@ -81,7 +88,7 @@ class Calls:
 
     def _extra(self, tool: Tool, ask: Ask) -> dict[str, Any]:
         """What a repeat of the same line has in common with the first: it makes a repeat harmless."""
-        if tool.operation is SendMessage:
+        if tool.operation in (SendMessage, SendToPeer, SpawnAgent):
             return {"key": f"{ask.birth_us:x}-{self._session.instance[:16]}-{ask.number}"}
         if tool.operation is TakeMessages:
             room = self._joining.client.result_bytes
@@ -97,7 +104,7 @@ class Calls:
             return self._say_taken(operation, await self._take(operation, wait_s or 0.0, ask))
         if isinstance(operation, RegisterAgent):
             return await self._register(operation)
-        reply = await self._session.ask(operation)
+        reply = await self._session.ask(in_place(operation, self._session.hello.cwd))
         if tool.waits and isinstance(reply, Sent):
             held_s = REQUEST_S if wait_s is None else wait_s
             return await self._await_reply(reply, held_s if reply.status == "received" else 0.0, ask)
@@ -180,7 +187,9 @@ class Calls:
             return f2.say_taken(reply, self._session)
         if self._dialect.name == "agent-network":
             return network.say_taken(reply, now=now)
-        return answers.say_taken(reply, now=now, reply_with=reply_with)
+        agent = self._session.agent
+        crosses = agent is not None and bool(agent.turns)  # its client tells of its turns
+        return answers.say_taken(reply, now=now, reply_with=reply_with, crosses=crosses)
 
     def _say(self, tool: Tool, operation: Operation[Any], reply: Any) -> Answer:
         if self._dialect.name == "f2":
@@ -193,23 +202,27 @@ class Calls:
         agent = self._session.agent
         me = "" if agent is None else agent.name
         now, reply_with = self._session.now, self._dialect.reply_with
-        match reply:
-            case AgentList():
-                return answers.say_peers(reply, me, getattr(operation, "capability", None))
-            case Sent():
-                return answers.say_sent(reply, cast("SendMessage", operation), self._limits.ttl_s)
-            case MessageStatusReply():
-                return answers.say_status(reply)
-            case AgentRecord():
-                return answers.say_agent(reply, own=isinstance(operation, UpdateAgent))
-            case Topics():
-                return answers.say_topics(reply)
-            case Inbox():
-                return answers.say_inbox(reply, now=now, reply_with=reply_with)
-            case History():
-                return answers.say_history(reply, now=now, me=me)
-            case _:
-                left = (
-                    "You left; your next call joins again." if isinstance(operation, UnregisterAgent) else ""
-                )
-                return answers.say_done(reply)._replace(text=left or reply.note or "Done.")
+        says: dict[type, Callable[[], Answer]] = {
+            AgentList: lambda: answers.say_peers(reply, me, getattr(operation, "capability", None)),
+            Sent: lambda: self._say_sent(cast("SendMessage", operation), reply),
+            MessageStatusReply: lambda: answers.say_status(reply),
+            AgentRecord: lambda: answers.say_agent(reply, own=isinstance(operation, UpdateAgent)),
+            Topics: lambda: answers.say_topics(reply),
+            SessionData: lambda: answers.say_session(reply),
+            LinkRecord: lambda: link_answers.say_link(reply, me),
+            LinkList: lambda: link_answers.say_links(reply),
+            Listening: lambda: link_answers.say_listening(reply),
+            Inbox: lambda: answers.say_inbox(reply, now=now, reply_with=reply_with),
+            History: lambda: answers.say_history(reply, now=now, me=me),
+        }
+        if type(reply) in says:
+            return says[type(reply)]()
+        if type(reply) in lineage_answers.SAYS:
+            return lineage_answers.SAYS[type(reply)](reply)
+        left = "You left; your next call joins again." if isinstance(operation, UnregisterAgent) else ""
+        return answers.say_done(reply)._replace(text=left or reply.note or "Done.")
+
+    def _say_sent(self, operation: SendMessage, reply: Sent) -> Answer:
+        answer = answers.say_sent(reply, operation, self._limits.ttl_s)
+        more = link_answers.say_direct(reply, str(operation.to))
+        return answer._replace(text=f"{answer.text} {more}") if more else answer

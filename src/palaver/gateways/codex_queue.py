@@ -5,41 +5,57 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
 
 from palaver.core.state import Agent
 from palaver.gateways.books import Book
 from palaver.gateways.doors import is_headless
 from palaver.gateways.hooks import Hooks
+from palaver.gateways.marks import pid_of
+from palaver.protocol.operations.agents import PathRecord
 
 log = logging.getLogger("palaver.hooks")
 
+QUEUE = "queue"
 QUEUE_S = 10.0
+NO_SESSION = "it has begun no session yet"
+INTERRUPTED = "after an interrupt it leaves its queue alone until its next prompt"
 KEPT = ("HOME", "CODEX_HOME", "PATH", "LANG", "TMPDIR")
 """Of the client's environment: where its files are, and no keys."""
 
 
-def queue_waker(hooks: Hooks) -> Callable[[Book, Agent], Awaitable[bool]]:
-    """How a Codex session is woken."""
+class CodexQueue:
+    """Wakes sessions of Codex."""
 
-    async def wake(book: Book, agent: Agent) -> bool:
-        if book.was_interrupted:
-            return False  # Codex does not look into its queue then; the next prompt takes the mail along
-        pid = agent.owner.partition(".")[0]
-        if not pid.isdigit() or not book.session or is_headless(int(pid)):
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+
+    async def wake(self, book: Book, agent: Agent) -> bool:
+        """Put all that waits into the session's queue."""
+        pid = pid_of(agent)
+        program = program_of(pid)
+        if program is None or self._fault(book, agent):
             return False
-        program = program_of(int(pid))
-        if program is None:
+        fetched = await self._hooks.fetch(book, "queue", QUEUE)
+        if not fetched.text:
             return False
-        text = await hooks.fetch(book, "queue")
-        if not text:
-            return False
-        if not await _queue(program, environment_of(int(pid)), book.session, text):
-            hooks.give_back(book)
+        if not await _queue(program, environment_of(pid), book.session, fetched.text):
+            self._hooks.give_back(book, fetched.call)
             return False
         return True
 
-    return wake
+    def path_of(self, agent: Agent) -> PathRecord:
+        """Whether the agent's session would look into its queue."""
+        book = self._hooks.book_of(agent.id)
+        note = NO_SESSION if book is None else self._fault(book, agent)
+        return PathRecord(name=QUEUE, works=not note, note=note, wakes=True)
+
+    def _fault(self, book: Book, agent: Agent) -> str:
+        pid = pid_of(agent)
+        if not pid or not book.session:
+            return NO_SESSION
+        if is_headless(pid):
+            return "a headless run has no queue"
+        return INTERRUPTED if book.was_interrupted else ""
 
 
 async def _queue(program: str, environment: dict[str, str], session: str, text: str) -> bool:

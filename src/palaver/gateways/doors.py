@@ -15,12 +15,14 @@ from palaver.core.state import Agent
 from palaver.gateways.books import Book
 from palaver.gateways.hooks import Hooks
 from palaver.protocol.errors import PalaverError
+from palaver.protocol.operations.agents import PathRecord
 from palaver.protocol.relay import HookHello
 
 log = logging.getLogger("palaver.hooks")
 
 ANSWER_S = 1.5
 """Later than this the hook has given up."""
+WAITER = "waiter"
 HEADLESS = frozenset({"-p", "--print", "exec"})
 """Words on a client's command line that say: one run, then end."""
 _FIELD = re.compile(rb'"(\w+)"\s*:\s*("(?:[^"\\]|\\.){0,4096}"|true|false|null|-?\d{1,18})')
@@ -89,6 +91,7 @@ class HookGuest(asyncio.Protocol):
             async with asyncio.timeout(ANSWER_S):
                 answer = await self._hooks.handle(self._hello.client, payload, self._words)
         except (ValueError, TimeoutError) as error:
+            self._hooks.fault(self._hello.client, error)
             log.warning("a hook of %s could not be served: %s", self._hello.client, str(error)[:200])
         except Exception:
             log.exception("a hook of %s failed", self._hello.client)
@@ -138,12 +141,21 @@ class WaiterDoor:
         guest = self._waiters.get(agent.owner)
         if guest is None:
             return False
-        text = await self._hooks.fetch(book, "wake")
-        if not text:
+        fetched = await self._hooks.fetch(book, "wake", WAITER)
+        if not fetched.text:
+            return False
+        if self._waiters.get(agent.owner) is not guest:  # it ended meanwhile
+            self._hooks.give_back(book, fetched.call)
             return False
         self.leave(guest)
-        guest.end(b"2 " + text.encode())
+        guest.end(b"2 " + fetched.text.encode())
         return True
+
+    def path_of(self, agent: Agent) -> PathRecord:
+        """Whether a waiter stands beside the agent's client."""
+        works = agent.owner in self._waiters
+        note = "" if works else "no waiter: it comes with the next prompt or end of a turn"
+        return PathRecord(name=WAITER, works=works, note=note, wakes=True)
 
 
 class WaiterGuest(asyncio.Protocol):

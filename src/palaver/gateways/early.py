@@ -17,9 +17,10 @@ from palaver.gateways.joining import Joining
 from palaver.gateways.sessions import ShimSession
 from palaver.gateways.tools import form_of
 from palaver.gateways.words import instructions
-from palaver.protocol.dialects import DIALECTS, Tool, tools_of
+from palaver.protocol.dialects import DIALECTS, tools_of
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.relay import ShimLine
+from palaver.protocol.tool import Tool
 from palaver.version import VERSION
 
 SERVER = {"name": "palaver", "version": VERSION}

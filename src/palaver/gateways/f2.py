@@ -10,11 +10,12 @@ from palaver.core.modes import mode_rule
 from palaver.core.state import Agent
 from palaver.gateways.answers import ABOUT, Answer, iso, plain
 from palaver.gateways.sessions import ShimSession
-from palaver.protocol.dialects import Tool
+from palaver.protocol.addresses import LINK
 from palaver.protocol.operations.agents import AgentList, AgentRecord
 from palaver.protocol.operations.base import Operation
 from palaver.protocol.operations.messages import MessageRecord, Sent, Taken
 from palaver.protocol.operations.topics import Topics
+from palaver.protocol.tool import Tool
 
 
 def say(tool: Tool, operation: Operation[Any], reply: Any, session: ShimSession) -> Answer:
@@ -83,7 +84,7 @@ def agent_data(record: AgentRecord) -> dict[str, Any]:
 
 def message_data(message: MessageRecord, session: ShimSession) -> dict[str, Any]:
     """The registry's record of a message; handed out is `delivered`."""
-    several = message.to == "broadcast" or message.to.startswith("#") or "," in message.to
+    several = message.to == "broadcast" or message.to.startswith(("#", LINK)) or "," in message.to
     return {
         "message_id": message.id,
         "from_agent": session.id_of(message.sender),
@@ -104,13 +105,16 @@ def _say_sent(operation: Operation[Any], reply: Sent, session: ShimSession) -> A
     reached = [each.name for each in reply.recipients if each.status in ("received", "queued")]
     data: dict[str, Any] = {
         "message_id": reply.id or None,
-        "to_agent": to if to == "broadcast" else session.id_of(str(to)),
+        "to_agent": to if to == "broadcast" or str(to).startswith(LINK) else session.id_of(str(to)),
         "status": "pending" if reply.id else reply.status,
         "delivery": reply.status,
         "note": reply.note,
     }
     if reply.recipients:
         data["reached"] = reached
+    if reply.link:
+        data["link"] = reply.link
+        data["link_state"] = reply.made
     return _answer(data, failed=not reply.id and reply.status in ("denied", "refused"))
 
 

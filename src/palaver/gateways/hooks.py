@@ -8,21 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import time
+from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from palaver.broker.engine import Engine
 from palaver.broker.server import Server
-from palaver.core.context import FetchFor, NoteEvidence, ReturnLease
+from palaver.core.agents import ENDED
+from palaver.core.context import FetchFor, NoteEvidence, ReportTurn, ReturnLease
 from palaver.core.framing import announce, render_batch, render_message
 from palaver.core.state import Agent
-from palaver.gateways.books import Book, mark_of
+from palaver.gateways.bindings import Bindings
+from palaver.gateways.books import WAKEABLE, Book, mark_of
 from palaver.gateways.desk import Desk
+from palaver.gateways.marks import Marks
+from palaver.gateways.pulses import Pulses
+from palaver.gateways.recognition import SESSIONS_MAX, Recognition
+from palaver.gateways.turns import Ending
+from palaver.gateways.waking import Waker, Waking
+from palaver.gateways.ways import END_OF_TURN, MID_TURN, PULL, list_ways
 from palaver.integrations.hooks import HookEvent, Integration
+from palaver.integrations.transcripts import is_long
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.ids import format_id, parse_id
+from palaver.protocol.operations.agents import PathRecord
 from palaver.protocol.operations.messages import Taken
 
 log = logging.getLogger("palaver.hooks")
@@ -31,13 +41,17 @@ HEADER_CHARS = 700
 """Of what a client takes at once, for the line above the messages and the one behind."""
 WATCH_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 """When to look at the transcript while a hand-over is open; from then on, the last."""
-LONG_BYTES = 1 << 20
-SESSIONS_MAX = 10_000
 SETTLE_S = 1.0
 SETTLE_LOOKS = 20
 """A client that ends writes its transcript to the end within this; so often it is looked at."""
-JOIN_S = 0.15
-"""What comes within this goes into one wake."""
+FAULT_CHARS_MAX = 200
+
+
+class Fetched(NamedTuple):
+    """Mail as text for a model, and the call that it was leased to."""
+
+    text: str = ""
+    call: str = ""
 
 
 class Hooks:
@@ -47,17 +61,29 @@ class Hooks:
         self, engine: Engine, server: Server, integrations: Mapping[str, Integration], marks: Path
     ) -> None:
         self._engine = engine
-        self._server = server
         self._integrations = integrations
-        self._marks = marks
+        self._marks = Marks(marks)
+        self._bindings = Bindings(marks.with_name("bindings"))
         self._desk = Desk(engine)
         self._books: dict[str, Book] = {}
-        self._chains: dict[tuple[str, str], tuple[list[str], HookEvent]] = {}
-        """For each session of a client: the processes above a hook of it, and the last such hook."""
+        self._recognition = Recognition(engine, server, integrations)
+        self.places: dict[str, tuple[str, str]] = {}
+        """For each agent its client's kind, and where that writes the session down, also if it left."""
+        self.faults: dict[str, tuple[int, float, str]] = {}
+        """For each client, payloads that made no sense: how many, and when and why the last did not."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls = 0
-        self.wakers: dict[str, Callable[[Book, Agent], Awaitable[bool]]] = {}
-        """How an idle client of a kind is woken; False: it cannot be now."""
+        self._turns = 0
+        self._waking = Waking(engine)
+        self._pulses = Pulses(self._known, self._tell)
+        self.wake_line = ""
+        """What is typed into a terminal to wake its agent: no human's prompt."""
+        engine.paths = self.paths_of
+
+    @property
+    def wakers(self) -> dict[str, list[Waker]]:
+        """How idle clients of each kind are woken, the best way first."""
+        return self._waking.wakers
 
     # -- what a hook says -----------------------------------------------------------------------------
 
@@ -69,64 +95,132 @@ class Hooks:
         if integration is None:
             return None
         event = integration.parse(payload)
-        if words is not None and event.session:
-            self._chains.pop((client, event.session), None)
-            self._chains[client, event.session] = words, event
-            if len(self._chains) > SESSIONS_MAX:
-                del self._chains[next(iter(self._chains))]
-        agent = self._agent_of(client, event, payload)
+        missed = self._recognition.missed(client, event)
+        self._recognition.note(client, event, words)
+        agent = self._recognition.agent_of(client, event, self._bound())
         if agent is None or event.subagent:
             return None
         book = self._book(agent, integration)
         reader = book.reader
-        book.note(event)
-        if book.reader is not reader and book.is_ready and is_long(book.transcript):
-            book.is_ready = False
-            self.run(self._catch_up(book))
-        self._engine.activities[agent.id] = book.state
+        endings = await self._pulses.end_before(book, event, agent)
+        if missed is not None and not book.heard:
+            endings += book.note(missed)
+        endings += book.note(event)
+        self._note_place(book)
+        if book.reader is not reader:
+            self._read_ahead(book)
         self._judge(book)
-        if not event.takes_text:
-            return None
-        text = await self._text_for(book, event)
-        if not text:
-            self._unmark(book)
-            return None
-        if event.continues:
-            book.state = self._engine.activities[agent.id] = "busy"
-        return integration.answer(event, text)
+        fetched = Fetched()
+        if book.takes(event):
+            try:
+                fetched = await self._text_for(book, event)
+            except asyncio.CancelledError:  # the hook has given up: what it told is true all the same
+                self._tell(book, endings + book.close(event))
+                raise
+        if fetched.text and event.continues:
+            book.state = "busy"
+        elif not fetched.text:
+            endings += book.close(event)
+        self._tell(book, endings)
+        return integration.answer(event, fetched.text) if fetched.text else None
 
-    def _agent_of(self, client: str, event: HookEvent, payload: Mapping[str, Any]) -> Agent | None:
-        agents = self._engine.state.agents
-        bound = next((book.agent for book in self._books.values() if book.session == event.session), "")
-        if bound in agents:
-            return agents[bound]
-        words, _ = self._chains.get((client, event.session), ([], event))
-        known = agents.get(self._server.above(words))
-        if known is not None:
-            return known
-        # After a restart of the broker the client's start hook does not come again.
-        cwd = payload.get("cwd")
-        kind = self._integrations[client].kind
-        near = [
-            agent
-            for agent in agents.values()
-            if agent.online and agent.kind == kind and agent.metadata.get("cwd") == cwd
-        ]
-        return near[0] if len(near) == 1 else None
+    def fault(self, client: str, error: Exception) -> None:
+        """A hook brought what nobody understands."""
+        count, _, _ = self.faults.get(client, (0, 0.0, ""))
+        if count or len(self.faults) < len(self._integrations) + 1:
+            self.faults[client] = count + 1, time.time(), str(error)[:FAULT_CHARS_MAX]
+
+    def _tell(self, book: Book, endings: list[Ending]) -> None:
+        """What an agent does has changed: say so to whom it concerns."""
+        agent = self._engine.state.agents.get(book.agent)
+        if agent is None or self._books.get(book.agent) is not book:
+            return
+        for ending in endings:
+            self._report(agent, ending)
+        self._engine.activities[agent.id] = book.state
+        self._bindings.save(agent, book)
+        if agent.pending or book.open or book.delegations:
+            self._marks.leave(agent)
+        else:
+            self._marks.take(agent)
+        if self._pulses.is_wanted:
+            self.run(self._pulses.run())
+        if endings and agent.pending:
+            self.mail(agent.id)  # nothing took it along
+
+    def _report(self, agent: Agent, ending: Ending) -> None:
+        turn = ending.turn
+        self._engine.submit_own(
+            ReportTurn(
+                agent.id,
+                agent.session,
+                ending.id,
+                ending.outcome,
+                ending.text,
+                human=turn.human,
+                checkpoint=turn.checkpoint,
+            )
+        )
+
+    def _note_place(self, book: Book) -> None:
+        self.places.pop(book.agent, None)
+        self.places[book.agent] = book.integration.kind, book.transcript
+        if len(self.places) > SESSIONS_MAX:
+            del self.places[next(iter(self.places))]
+
+    def _bound(self) -> dict[str, str]:
+        return {name: book.session for name, book in self._books.items() if book.session}
 
     def _book(self, agent: Agent, integration: Integration) -> Book:
         book = self._books.get(agent.id)
         if book is None:
-            book = self._books[agent.id] = Book(agent.id, integration)
-            for call, lease in agent.calls.items():
-                path = call.partition(":")[0]
-                if not path.isdigit():  # handed over by a hook before the broker's last start
-                    held = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
-                    marks = self._marks_of(agent.id, [format_id("m", seq) for seq in held])
-                    book.hand_over(call, marks, queued=True)  # the transcript may have it already
-            if book.open:
-                self._watch(book)
+            book = Book(agent.id, integration, self._name_turn, wake_line=self.wake_line)
+            self._books[agent.id] = book
+            self._recall(agent, book)
         return book
+
+    def _name_turn(self) -> str:
+        self._turns += 1
+        return f"{self._engine.state.epoch}.{self._turns}"
+
+    def _recall(self, agent: Agent, book: Book) -> None:
+        """Go on with what an earlier broker knew of this session, and with what it handed over."""
+        binding = self._bindings.load(agent)
+        handed: dict[str, float] = {}
+        if binding is not None and binding.kind == book.integration.kind:
+            handed = binding.handed
+            book.restore(binding.session, binding.transcript)
+            self._read_ahead(book)
+            book.state, book.heard_at, book.worked = binding.state, binding.heard_at, binding.worked
+            book.turns.current = binding.turn
+        for call, lease in agent.calls.items():
+            path = call.partition(":")[0]
+            if not path.isdigit() and call not in book.open:
+                held = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
+                marks = self._marks_of(agent.id, [format_id("m", seq) for seq in held])
+                way = "" if binding is None else binding.ways.get(call, "")
+                at = handed.get(call, 0.0)
+                book.hand_over(call, marks, way=way, queued=path != "hook", at=at)
+        if book.open:
+            self._watch(book)
+
+    def recall(self) -> None:
+        """After a start of the broker: go on with all sessions that an earlier one knew."""
+        known: set[str] = set()
+        for agent in self.agents():
+            binding = None if agent.offline_reason in ENDED else self._bindings.load(agent)
+            integration = None if binding is None else self._integrations.get(binding.kind)
+            if integration is not None:
+                known.add(agent.id)
+                self._tell(self._book(agent, integration), [])
+        self._bindings.prune(known)
+
+    def _known(self) -> Iterator[tuple[Book, Agent]]:
+        agents = self._engine.state.agents
+        for name, book in list(self._books.items()):
+            agent = agents.get(name)
+            if agent is not None and (agent.online or agent.offline_reason not in ENDED):
+                yield book, agent
 
     def agents(self) -> list[Agent]:
         """Everybody known."""
@@ -136,15 +230,26 @@ class Hooks:
         """What is known of an agent, if its client has hooks."""
         return self._books.get(agent)
 
+    def paths_of(self, agent: str) -> list[PathRecord]:
+        """How mail gets into an agent's model: the ways of its client, each with whether it works now."""
+        known = self._engine.state.agents.get(agent)
+        session = self._engine.delivery.sessions.get(agent)
+        if known is None or (session is not None and not session.pulls):
+            return []  # what is pushed to needs no way
+        holds = session is not None and bool(getattr(session.source, "waiters", ()))
+        return list_ways(known, self._books.get(agent), self.wakers.get(known.kind, []), holds=holds)
+
     # -- mail -----------------------------------------------------------------------------------------
 
-    async def _text_for(self, book: Book, event: HookEvent) -> str:
+    async def _text_for(self, book: Book, event: HookEvent) -> Fetched:
         agent = self._engine.state.agents.get(book.agent)
-        if agent is None or not agent.pending or (event.continues and not book.may_continue()):
-            return ""
-        return await self.fetch(book, "hook")
+        if agent is None or not agent.pending:
+            return Fetched()
+        if event.continues and (agent.is_muted(self._engine.clock.now) or not book.may_continue()):
+            return Fetched()
+        return await self.fetch(book, "hook", END_OF_TURN if event.continues else MID_TURN)
 
-    async def fetch(self, book: Book, path: str) -> str:
+    async def fetch(self, book: Book, path: str, way: str) -> Fetched:
         """What waits for an agent, on a lease, as text for its model; empty if there is nothing new."""
         self._calls += 1
         call = f"{path}:{self._engine.state.epoch}:{self._calls}"
@@ -154,7 +259,7 @@ class Hooks:
             taken: Taken = await self._desk.ask(FetchFor(book.agent, call, room, in_bytes))
         except PalaverError as error:
             log.warning("mail could not be handed over: %s", error)
-            return ""
+            return Fetched()
         now = self._engine.state.now
         parts = [render_message(each, now=now) for each in taken.messages]
         large = [each for each in taken.large if each.id not in book.announced]
@@ -162,17 +267,16 @@ class Hooks:
         parts += [announce(each, now=now, size=int(each.body)) for each in large]
         if taken.messages:
             ids = [each.id for each in taken.messages]
-            book.hand_over(call, self._marks_of(book.agent, ids), queued=path != "hook")
+            book.hand_over(call, self._marks_of(book.agent, ids), way=way, queued=path != "hook")
             self._engine.delivery.claim(self._engine.state, book.agent, ids)
             self._watch(book)
         behind = taken.waiting - len(taken.large) if taken.messages else 0
-        return render_batch(parts, waiting=behind) if parts else ""
+        return Fetched(render_batch(parts, waiting=behind) if parts else "", call)
 
-    def give_back(self, book: Book) -> None:
-        """What was fetched last did not reach the client."""
+    def give_back(self, book: Book, call: str) -> None:
+        """What was fetched by a call did not reach the client."""
         agent = self._engine.state.agents.get(book.agent)
-        if agent is not None and book.open:
-            call, _ = book.open.popitem()
+        if agent is not None and book.open.pop(call, None) is not None:
             self._engine.submit_own(ReturnLease(agent.id, agent.session, call))
 
     # -- evidence -------------------------------------------------------------------------------------
@@ -182,7 +286,7 @@ class Hooks:
         book = self._books.get(agent)
         if book is None or book.reader is None:
             return False
-        book.hand_over(call, self._marks_of(agent, ids))
+        book.hand_over(call, self._marks_of(agent, ids), way=PULL)
         self._watch(book)
         return True
 
@@ -208,6 +312,11 @@ class Hooks:
             log.info("%s did not take %s up; offered again", agent.name, call)
             self._engine.submit_own(ReturnLease(agent.id, agent.session, call))
 
+    def _read_ahead(self, book: Book) -> None:
+        if book.is_ready and is_long(book.transcript):
+            book.is_ready = False
+            self.run(self._catch_up(book))
+
     async def _catch_up(self, book: Book) -> None:
         """Read a long transcript for the first time, beside the loop."""
         try:
@@ -223,12 +332,21 @@ class Hooks:
         self._engine.activities.pop(agent, None)
         if book is None:
             return
+        self._end_turn(book)
         for _ in range(SETTLE_LOOKS):
             self._judge(book)
             if not book.open:
                 return
             await asyncio.sleep(SETTLE_S / SETTLE_LOOKS)
         book.open.clear()
+
+    def _end_turn(self, book: Book) -> None:
+        """A session that is over has no turn under way."""
+        agent = self._engine.state.agents.get(book.agent)
+        for ending in book.turns.end("interrupted"):
+            if agent is not None:
+                self._report(agent, ending)
+        self._bindings.forget(book.agent)
 
     def _watch(self, book: Book) -> None:
         if not book.watching:
@@ -259,58 +377,19 @@ class Hooks:
         book = None if known is None else self._books.get(agent) or self._find(known)
         if book is None or known is None:
             return
-        self._mark(known)
-        if not book.wake_waits and book.state in ("idle", ""):
+        self._marks.leave(known)
+        if not book.wake_waits and book.state in WAKEABLE:
             book.wake_waits = True
-            self.run(self._wake(book))
+            self.run(self._waking.wake(book))
 
     def _find(self, agent: Agent) -> Book | None:
-        """The book of an agent whose client had its first hook before the agent joined."""
-        for (client, _), (words, event) in reversed(self._chains.items()):
-            if agent.owner and agent.owner in words and not event.subagent:
-                book = self._book(agent, self._integrations[client])
-                book.note(event)
-                self._engine.activities[agent.id] = book.state
-                return book
-        return None
-
-    async def _wake(self, book: Book) -> None:
-        try:
-            await asyncio.sleep(JOIN_S)
-            agent = self._engine.state.agents.get(book.agent)
-            waker = self.wakers.get(book.integration.kind)
-            if agent is None or waker is None or not agent.pending or book.state not in ("idle", ""):
-                return
-            if not book.may_wake():
-                log.warning("%s was woken often enough; its mail waits for its next turn", agent.name)
-                return
-            await waker(book, agent)
-        finally:
-            book.wake_waits = False
-
-    # -- marks for the gates --------------------------------------------------------------------------
-
-    def _mark(self, agent: Agent) -> None:
-        pid = agent.owner.partition(".")[0]
-        if pid.isdigit():
-            try:
-                self._marks.mkdir(mode=0o700, exist_ok=True)
-                (self._marks / pid).touch(mode=0o600)
-            except OSError as error:
-                log.warning("no mark could be left: %s", error)
-
-    def _unmark(self, book: Book) -> None:
-        agent = self._engine.state.agents.get(book.agent)
-        if agent is None or agent.pending or book.open:
-            return
-        pid = agent.owner.partition(".")[0]
-        if pid.isdigit():
-            (self._marks / pid).unlink(missing_ok=True)
-
-
-def is_long(path: str) -> bool:
-    """Whether reading a transcript would be felt."""
-    try:
-        return os.path.getsize(path) > LONG_BYTES
-    except OSError:
-        return False
+        """The book of an agent whose client had its first hook before the agent joined, or a broker ago."""
+        last = self._recognition.last_of(agent, self._bound())
+        if last is not None:
+            client, event = last
+            book = self._book(agent, self._integrations[client])
+            self._tell(book, book.note(event))
+            return book
+        binding = self._bindings.load(agent)
+        integration = None if binding is None else self._integrations.get(binding.kind)
+        return None if integration is None else self._book(agent, integration)

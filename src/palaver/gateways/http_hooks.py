@@ -130,6 +130,7 @@ class HttpHooks(asyncio.Protocol):
                 async with asyncio.timeout(ANSWER_S):
                     answer = await self._handle(client, payload)
         except (ValueError, TimeoutError) as error:
+            self._hooks.fault(client[:40], error)
             log.warning("a hook of %s could not be served: %s", client[:40], str(error)[:200])
             return b""
         except Exception:

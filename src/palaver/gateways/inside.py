@@ -11,18 +11,22 @@ from pathlib import Path
 
 from palaver.broker.engine import Engine
 from palaver.broker.server import Server
-from palaver.gateways.codex_queue import queue_waker
+from palaver.gateways.codex_queue import CodexQueue
 from palaver.gateways.doors import HookDoor, WaiterDoor
 from palaver.gateways.hooks import Hooks
 from palaver.gateways.http_hooks import HttpHooks
 from palaver.gateways.plugins import PluginDoor
+from palaver.gateways.session_data import SessionReader
 from palaver.gateways.shims import ShimDoor
+from palaver.gateways.typing import Typist
 from palaver.integrations import claude_code, codex, gemini_cli
 from palaver.integrations.hooks import Integration
 from palaver.integrations.install.endpoint import HookEndpoint, peek_endpoint
 from palaver.integrations.opencode import make_opencode
 from palaver.integrations.pi import make_pi
 from palaver.protocol.errors import PalaverError
+from palaver.protocol.operations.sessions import GetSessionData
+from palaver.spawn.panes import WAKE_LINE
 
 log = logging.getLogger("palaver.hooks")
 
@@ -35,30 +39,45 @@ INTEGRATIONS: dict[str, Integration] = {
 class Inside:
     """Built by the daemon, after the engine and the server."""
 
-    def __init__(self, engine: Engine, server: Server, home: Path, *, offline_after_s: float) -> None:
+    def __init__(
+        self, engine: Engine, server: Server, home: Path, *, offline_after_s: float, typing: bool
+    ) -> None:
         self._home = home
+        self.port = 0
+        """Where hooks over HTTP are served."""
         marks = home / "marks"
         shutil.rmtree(marks, ignore_errors=True)  # of processes long gone
         plugins = {each.kind: each for each in (make_opencode(), make_pi())}
         self.hooks = Hooks(engine, server, {**INTEGRATIONS, **plugins}, marks)
         self.plugins = PluginDoor(self.hooks, plugins)
+        self.typist = Typist(self.hooks, enabled=typing)
+        self.sessions = SessionReader(engine, self.hooks, told=self.plugins.ask, capture=self.typist.capture)
+        engine.slow[GetSessionData] = self.sessions.begin
         self.shims = ShimDoor(engine, server, offline_after_s=offline_after_s)
         self.shims.judge = self.hooks
         waiters = WaiterDoor(self.hooks, server)
-        self.hooks.wakers = {
-            "claude-code": waiters.wake,
-            "codex": queue_waker(self.hooks),
-            **dict.fromkeys(plugins, self.plugins.wake),
-        }
+        self.hooks.wakers.update(
+            {
+                "claude-code": [waiters],
+                "codex": [CodexQueue(self.hooks)],
+                "gemini-cli": [],
+                **{kind: [self.plugins] for kind in plugins},
+            }
+        )
+        self.hooks.wake_line = WAKE_LINE
+        for ways in self.hooks.wakers.values():
+            ways.append(self.typist)
         server.doors.update({"shim": self.shims, "hook": HookDoor(self.hooks, server), "waiter": waiters})
 
     async def listen(self) -> None:
         """Serve hooks over HTTP from when an endpoint is chosen, until cancelled."""
+        self.hooks.recall()
         while (endpoint := self._endpoint()) is None:  # noqa: ASYNC110 - a file tells, no event
             await asyncio.sleep(LOOK_S)
         listener = await self._bind(endpoint)
         if listener is None:
             return
+        self.port = endpoint.port
         try:
             await asyncio.get_running_loop().create_future()
         finally:

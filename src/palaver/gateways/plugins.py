@@ -11,8 +11,13 @@ from palaver.core.state import Agent
 from palaver.gateways.books import Book
 from palaver.gateways.hooks import Hooks
 from palaver.integrations.plugins import PluginClient
+from palaver.integrations.transcripts import listed, mapping
+from palaver.protocol.operations.agents import PathRecord
 
 HOLD_S = 25.0
+TELL_S = 3.0
+TOLD = "session_told"
+PLUGIN = "plugin"
 PIDS = range(1, 1 << 31)
 
 
@@ -23,8 +28,10 @@ class PluginDoor:
         self._hooks = hooks
         self._plugins = plugins
         self._hold_s = hold_s
-        self._polls: dict[str, asyncio.Future[str]] = {}
+        self._polls: dict[str, asyncio.Future[dict[str, Any]]] = {}
         """By the client's process."""
+        self._asked: dict[str, asyncio.Future[list[dict[str, Any]]]] = {}
+        """Who was asked what its session has in it, by the same."""
 
     def serves(self, client: str) -> bool:
         """Whether a client's plugin is ours."""
@@ -37,6 +44,9 @@ class PluginDoor:
             ValueError: it makes no sense.
         """
         word = process_word(payload)
+        if payload.get("hook_event_name") == TOLD:
+            self._take_told(word, payload)
+            return None
         plugin = self._plugins[client]
         event = plugin.parse(payload)
         plugin.take(event, payload)
@@ -59,7 +69,7 @@ class PluginDoor:
         before = self._polls.pop(word, None)
         if before is not None:
             before.cancel()
-        poll: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        poll: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._polls[word] = poll
         self._look(word)
         try:
@@ -69,21 +79,50 @@ class PluginDoor:
                 del self._polls[word]
             if not poll.done():
                 poll.cancel()
-        return None if poll.cancelled() else {"text": poll.result()}
+        return None if poll.cancelled() else poll.result()
 
     async def wake(self, book: Book, agent: Agent) -> bool:
         """Hand all that waits to the agent's plugin, if it polls."""
         poll = self._polls.get(agent.owner)
         if poll is None or poll.done():
             return False
-        text = await self._hooks.fetch(book, "hook")  # not queued: it is in the session at once
-        if not text:
+        fetched = await self._hooks.fetch(book, "hook", PLUGIN)  # not queued: it is in the session at once
+        if not fetched.text:
             return False
         if poll.done():
-            self._hooks.give_back(book)
+            self._hooks.give_back(book, fetched.call)
             return False
-        poll.set_result(text)
+        poll.set_result({"text": fetched.text})
         return True
+
+    def path_of(self, agent: Agent) -> PathRecord:
+        """Whether the plugin in the agent's client polls."""
+        works = agent.owner in self._polls
+        note = "" if works else "its plugin does not poll: nothing was said in it yet, or it runs headless"
+        return PathRecord(name=PLUGIN, works=works, note=note, wakes=True)
+
+    async def ask(self, agent: Agent) -> list[dict[str, Any]] | None:
+        """What an agent's session has in it, as its plugin tells; None if it does not."""
+        poll = self._polls.get(agent.owner)
+        asked = self._asked.get(agent.owner)
+        if asked is None:
+            if poll is None or poll.done():
+                return None
+            asked = self._asked[agent.owner] = asyncio.get_running_loop().create_future()
+            poll.set_result({"tell": True})
+        try:
+            async with asyncio.timeout(TELL_S):
+                return await asyncio.shield(asked)
+        except TimeoutError:
+            return None
+        finally:
+            if self._asked.get(agent.owner) is asked:
+                del self._asked[agent.owner]
+
+    def _take_told(self, word: str, payload: Mapping[str, Any]) -> None:
+        asked = self._asked.get(word)
+        if asked is not None and not asked.done():
+            asked.set_result([mapping(each) for each in listed(payload.get("messages"))])
 
     def _knows(self, word: str) -> bool:
         return any(each.owner == word and self._hooks.book_of(each.id) for each in self._hooks.agents())

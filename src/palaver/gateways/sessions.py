@@ -17,12 +17,13 @@ from palaver.broker.engine import Engine
 from palaver.broker.identity import Process, ancestry, group_of, read_process
 from palaver.broker.server import Visit
 from palaver.core.context import Caller, NoteEvidence, ReturnLease
+from palaver.core.descent import child_above
 from palaver.core.kernel import Command
 from palaver.core.limits import Bucket, Limits
 from palaver.core.state import Agent
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.frames import LineDecoder
-from palaver.protocol.operations.base import AGENT, SCRIPT, Operation, Reply
+from palaver.protocol.operations.base import SCRIPT, Operation, Reply
 from palaver.protocol.operations.messages import SendMessage
 from palaver.protocol.relay import (
     KEEP,
@@ -90,7 +91,7 @@ class ShimSession(asyncio.Protocol):
         self._bucket = Bucket(limits.sends_per_s_max, limits.sends_per_s_max, 0.0)
         self._last_seen = time.monotonic()
         self._mails = 0
-        self._waiters: set[asyncio.Future[None]] = set()
+        self.waiters: set[asyncio.Future[None]] = set()
         self._open = set(hello.open)
         self._written: set[int] = set()
         self._fetched: dict[int, Fetched] = {}
@@ -107,12 +108,12 @@ class ShimSession(asyncio.Protocol):
         """The client has closed its end: answer what is open and go."""
         self.said_goodbye = False
         chain = ancestry(visit.pid)
-        client = client_of(chain)
-        self._client = client
+        self._client = client = client_of(chain)
         self.process = chain[0].word if chain else ""
         self.group = group_of(hello.cwd)
         self.writable = True
-        self.caller = Caller(kind=SCRIPT, process=self.process, owner="" if client is None else client.word)
+        above, owner = child_above(engine.state, chain), "" if client is None else client.word
+        self.caller = self._nobody = Caller(kind=SCRIPT, process=self.process, owner=owner, above=above)
 
     def begin(self, data: bytes) -> None:
         """Greet, and take what came behind the shim's greeting."""
@@ -161,7 +162,7 @@ class ShimSession(asyncio.Protocol):
         self.arrived.set()
 
     def _wake(self) -> None:
-        for waiter in self._waiters:
+        for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
@@ -264,14 +265,14 @@ class ShimSession(asyncio.Protocol):
         """Wait until mail has come since the count was `mails`; False when the time is up."""
         if self._mails == mails and not self.leaving:
             waiter = asyncio.get_running_loop().create_future()
-            self._waiters.add(waiter)
+            self.waiters.add(waiter)
             try:
                 async with asyncio.timeout(timeout_s):
                     await waiter
             except TimeoutError:
                 return False
             finally:
-                self._waiters.discard(waiter)
+                self.waiters.discard(waiter)
         return not self.leaving
 
     # -- evidence -------------------------------------------------------------------------------------
@@ -364,13 +365,11 @@ class ShimSession(asyncio.Protocol):
 
     def attach(self, agent: str, *, holds: bool) -> None:
         """From now on this session is `agent`."""
-        caller = self.caller
-        self.caller = Caller(kind=AGENT, agent=agent, holds=holds, process=caller.process, owner=caller.owner)
+        self.caller = self._nobody.speaking_as(agent, holds=holds)
 
     def detach(self) -> None:
         """It is nobody again, until it joins anew."""
-        caller = self.caller
-        self.caller = Caller(kind=SCRIPT, process=caller.process, owner=caller.owner)
+        self.caller = self._nobody
 
     def dismiss(self, error: PalaverError) -> None:
         """Close; for a broker that stops, tell the shim to wait for the next one."""

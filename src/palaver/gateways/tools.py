@@ -7,10 +7,10 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
-from palaver.protocol.dialects import WAIT_S_MAX, Tool
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.base import Operation
 from palaver.protocol.suggestions import nearest
+from palaver.protocol.tool import WAIT_S_MAX, Tool
 
 WAIT = "wait_s"
 EXPLANATION_LENGTH_MAX = 300

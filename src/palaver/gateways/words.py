@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaver.protocol.dialects import Dialect
+from palaver.protocol.tool import Dialect
 
 _PALAVER = """\
 You are `{name}` on palaver: coding agents in other terminals, of any vendor, can message you and you them.
@@ -17,6 +17,9 @@ any, comes in a later turn. The recipient sees nothing of your conversation: say
 with agent_send(to=<its from>, re=<its id>, body). A message that asks for nothing needs no answer, an \
 acknowledgement never does.
 - Only when your task is to wait for others, call get_messages(wait_s=300); do not poll.
+- For a conversation over many turns open a link: agent_send(to, body, direct=true) with one peer, \
+open_link(members) with several. What each finally says in a turn then goes to the others by itself: no \
+thanks, no acknowledgements, nothing that adds nothing. close_link ends it when the matter is settled.
 - message_status(id) tells how far your message got: pending, delivered, read, answered or expired.
 - mode says what you want: challenge (find what is wrong), agree (confirm or name the obstacle), collaborate \
 (build on it), deduce (reason from the facts given).

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from palaver.integrations.hooks import HookEvent, Verdict
+from palaver.integrations.claude_status import read_pulse
+from palaver.integrations.hooks import HookEvent, Pulse, Turning, Verdict
 from palaver.integrations.payloads import (
     Hook,
     additional_context,
@@ -45,11 +46,18 @@ _HOOKS = {
     "PermissionRequest": Hook("waiting"),
     "Notification": Hook("waiting"),
     "Stop": Hook("turn_ended", takes_text=True, continues=True),
-    "StopFailure": Hook("turn_ended"),
+    "StopFailure": Hook("errored"),
     "SessionEnd": Hook("session_ended"),
 }
-_ASKS = ("permission_prompt", "elicitation_dialog", None)
-"""Of the notifications those that want something; another one only says that the client is idle."""
+_NOTICES = {
+    "permission_prompt": "waiting",
+    "elicitation_dialog": "waiting",
+    None: "waiting",
+    "idle_prompt": "idle",
+}
+"""What the notifications mean; one that is not here, nothing."""
+_NOT_TYPED = ("<task-notification", "<cross-session-message", "Another Claude session sent")
+"""Prompts that begin so are the client's own."""
 _TAKEN_UP = {"hook_additional_context", "queued_command"}
 """Attachments that are part of the conversation; `hook_success` only logs what a hook wrote, used or not."""
 _SYNTHETIC = "<synthetic>"
@@ -284,8 +292,11 @@ class ClaudeCode:
     def parse(self, payload: Mapping[str, Any]) -> HookEvent:
         """A hook's payload."""
         event = parse_payload(payload, _HOOKS, turn="prompt_id")
-        if event.name == "Notification" and payload.get("notification_type") not in _ASKS:
-            return msgspec.structs.replace(event, what="other")
+        if event.name == "Notification":
+            what = _NOTICES.get(payload.get("notification_type"), "other")
+            return msgspec.structs.replace(event, what=what)
+        if event.what == "prompt" and event.prompt.lstrip().startswith(_NOT_TYPED):
+            return msgspec.structs.replace(event, typed=False)
         return event
 
     def answer(self, event: HookEvent, text: str) -> dict[str, Any]:
@@ -307,6 +318,10 @@ class ClaudeCode:
     def reader(self, event: HookEvent) -> ClaudeReader:
         """A reader of the session's transcript; after /clear the session has another."""
         return ClaudeReader(event.transcript)
+
+    def pulse(self, turn: Turning) -> Pulse | None:
+        """From the file that each session of it keeps of itself: an Esc runs no hook."""
+        return read_pulse(turn)
 
 
 INTEGRATION = ClaudeCode()

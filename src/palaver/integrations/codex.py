@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from palaver.integrations.hooks import HookEvent
+from palaver.integrations.hooks import HookEvent, Pulse, Turning
 from palaver.integrations.payloads import (
     Hook,
     additional_context,
@@ -20,6 +20,7 @@ from palaver.integrations.payloads import (
     require_text_taken,
     require_tool_wanted,
 )
+from palaver.integrations.tails import lines_backwards
 from palaver.integrations.transcripts import (
     TranscriptReader,
     decoded,
@@ -41,7 +42,11 @@ _HOOKS = {
     "SessionEnd": Hook("session_ended"),
 }
 _LINE_TYPES = {"response_item", "event_msg", "token_usage_record", "compacted"}
-_TURN_BOUNDS = {"task_started", "task_complete", "turn_started", "turn_complete", "turn_aborted"}
+PULSE_BYTES_MAX = 1 << 20
+"""The end of a turn stands at the end of the file, or not far from it."""
+_TURN_STARTS = {"task_started", "turn_started"}
+_TURN_ENDS = {"task_complete", "turn_complete", "turn_aborted"}
+_TURN_BOUNDS = _TURN_STARTS | _TURN_ENDS
 
 
 class _Line(msgspec.Struct):
@@ -185,6 +190,27 @@ class Codex:
     def reader(self, event: HookEvent) -> CodexReader:
         """A reader of the session's rollout; after a backtrack the session goes on in another file."""
         return CodexReader(event.transcript)
+
+    def pulse(self, turn: Turning) -> Pulse | None:
+        """From the last bound of the turn in the rollout: no hook tells that the model failed."""
+        for line in lines_backwards(turn.transcript, PULSE_BYTES_MAX):
+            if b"event_msg" not in line:
+                continue
+            entry = mapping(decoded(line))
+            payload = mapping(entry.get("payload"))
+            kind = string(payload.get("type"))
+            if entry.get("type") != "event_msg" or kind not in _TURN_BOUNDS:
+                continue
+            if turn.word and payload.get("turn_id") != turn.word:
+                continue  # of the turn that came next, or of one of the client's own
+            at = seconds(entry.get("timestamp"))
+            if kind in _TURN_STARTS:
+                return Pulse(state="busy", at=at)
+            failed = "errored" if payload.get("error") else "ended"
+            outcome = "interrupted" if kind == "turn_aborted" else failed
+            said = string(payload.get("last_agent_message")) if outcome == "ended" else ""
+            return Pulse(state="idle", at=at, outcome=outcome, text=said)
+        return None
 
 
 INTEGRATION = Codex()

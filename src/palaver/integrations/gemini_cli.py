@@ -6,15 +6,12 @@ A new message of type `gemini` is an answer to all that is there by then. Seen w
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from palaver.integrations.hooks import HookEvent
+from palaver.integrations.hooks import HookEvent, Pulse, Turning
 from palaver.integrations.payloads import (
     Hook,
     additional_context,
@@ -22,6 +19,7 @@ from palaver.integrations.payloads import (
     require_text_taken,
     require_tool_wanted,
 )
+from palaver.integrations.tails import lines_backwards
 from palaver.integrations.transcripts import (
     Mark,
     TranscriptReader,
@@ -29,14 +27,12 @@ from palaver.integrations.transcripts import (
     listed,
     mapping,
     marks_in,
-    open_at_once,
     seconds,
     string,
 )
 
-TAIL_BYTES_MAX = 16 << 20
-"""So far back the final answer is looked for."""
-_BLOCK_BYTES = 64 << 10
+SUBAGENT_TOOL = "invoke_agent"
+"""While it runs, the hooks of its sub-agent's tools look like the main conversation's."""
 
 _HOOKS = {
     "SessionStart": Hook("session_started", takes_text=True),
@@ -47,6 +43,7 @@ _HOOKS = {
     "AfterAgent": Hook("turn_ended", takes_text=True, continues=True),
     "SessionEnd": Hook("session_ended"),
 }
+_DELEGATION = {"tool_wanted": 1, "tool_used": -1}
 
 
 class GeminiReader(TranscriptReader):
@@ -136,12 +133,11 @@ class GeminiCli:
         event = parse_payload(payload, _HOOKS)
         if event.name == "SessionStart" and event.source == "clear":
             return msgspec.structs.replace(event, takes_text=False)  # what is given here, the client drops
-        if event.what != "turn_ended":
-            return event
-        final_text = _final_text(event.transcript)
-        if final_text is None:  # Esc: this hook runs all the same, and text would start a turn nobody wants
-            return msgspec.structs.replace(event, what="interrupted", takes_text=False, continues=False)
-        return msgspec.structs.replace(event, final_text=final_text)
+        if payload.get("tool_name") == SUBAGENT_TOOL and event.what in _DELEGATION:
+            return msgspec.structs.replace(event, delegation=_DELEGATION[event.what])
+        if event.what == "prompt":
+            return msgspec.structs.replace(event, begins=True)  # what is typed in a turn waits for its end
+        return _ended(event) if event.what == "turn_ended" else event
 
     def answer(self, event: HookEvent, text: str) -> dict[str, Any]:
         """What the hook says to give the model `text`."""
@@ -159,6 +155,11 @@ class GeminiCli:
         """A reader of the session's chat file."""
         return GeminiReader(event.transcript)
 
+    def pulse(self, turn: Turning) -> Pulse | None:
+        """Nothing: every turn of it ends with a hook, the cancelled and the failed ones too."""
+        del turn
+        return None
+
 
 INTEGRATION = GeminiCli()
 
@@ -166,18 +167,22 @@ INTEGRATION = GeminiCli()
 # -- the final answer ---------------------------------------------------------------------------------
 
 
-def _final_text(path: str) -> str | None:
-    """What the model said last in this turn, after all its tool calls; None if the turn was cancelled."""
-    for line in _lines_backwards(path):
+def _ended(event: HookEvent) -> HookEvent:
+    """How a turn ended. Its hook runs after an Esc too, and text would start a turn nobody wants."""
+    replace = msgspec.structs.replace
+    for line in lines_backwards(event.transcript):
         entry = mapping(decoded(line))
-        if isinstance(mapping(entry.get("$set")).get("messages"), list):
-            return None  # a cancelled turn is taken out of the history
         kind = entry.get("type")
+        if kind == "error":
+            return replace(event, what="errored", takes_text=False, continues=False)
+        if isinstance(mapping(entry.get("$set")).get("messages"), list):  # it is out of the history again
+            return replace(event, what="interrupted", takes_text=False, continues=False)
         if kind == "user":
-            return ""
+            return event
         if kind == "gemini":
-            return "" if listed(entry.get("toolCalls")) else _text_of(entry.get("content"))
-    return ""
+            said = "" if listed(entry.get("toolCalls")) else _text_of(entry.get("content"))
+            return replace(event, final_text=said)
+    return event
 
 
 def _text_of(content: Any) -> str:
@@ -185,28 +190,3 @@ def _text_of(content: Any) -> str:
         return content
     parts = [mapping(part) for part in listed(content)]
     return "".join(string(part.get("text")) for part in parts if not part.get("thought"))
-
-
-def _lines_backwards(path: str) -> Iterator[bytes]:
-    if not path:
-        return
-    with suppress(OSError, ValueError), open(path, "rb", opener=open_at_once) as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            return
-        place, rest = found.st_size, b""
-        stop = max(0, place - TAIL_BYTES_MAX)
-        pieces: list[bytes] = []
-        while place > stop:
-            size = min(_BLOCK_BYTES, place - stop)
-            place -= size
-            rest = os.pread(file.fileno(), size, place)
-            if b"\n" not in rest:
-                pieces.append(rest)
-                continue
-            first, *whole = rest.split(b"\n")
-            whole[-1] += b"".join(reversed(pieces))
-            yield from reversed(whole)
-            pieces = [first]
-        if stop == 0:
-            yield b"".join(reversed(pieces))

@@ -27,6 +27,8 @@ class Hook(msgspec.Struct, frozen=True):
 
 
 OTHER = Hook("other")
+_SAID: dict[What, str] = {"turn_ended": "last_assistant_message", "waiting": "message"}
+"""The field with what the client's human reads then."""
 
 
 def parse_payload(payload: Mapping[str, Any], hooks: Mapping[str, Hook], *, turn: str = "") -> HookEvent:
@@ -51,7 +53,8 @@ def parse_payload(payload: Mapping[str, Any], hooks: Mapping[str, Hook], *, turn
         cwd=_path(payload, "cwd"),
         turn=_short(payload, turn),
         prompt=_text(payload, "prompt") if hook.what == "prompt" else "",
-        final_text=_text(payload, "last_assistant_message") if hook.what == "turn_ended" else "",
+        typed=hook.what == "prompt",
+        final_text=_text(payload, _SAID[hook.what]) if hook.what in _SAID else "",
         source=_short(payload, "source") or _short(payload, "reason"),
         tool_call=_short(payload, "tool_use_id") or _first_call(payload),
         subagent=is_subagent,

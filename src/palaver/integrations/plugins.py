@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from palaver.integrations.hooks import HookEvent, Verdict
+from palaver.integrations.hooks import HookEvent, Pulse, Turning, Verdict
 from palaver.integrations.payloads import Hook, parse_payload, require_text_taken
 from palaver.integrations.transcripts import listed, mapping, string
 
@@ -21,6 +21,7 @@ HOOKS = {
     "tool_used": Hook("tool_used", takes_text=True),
     "answered": Hook("other", takes_text=True, continues=True),
     "turn_ended": Hook("turn_ended"),
+    "errored": Hook("errored"),
     "interrupted": Hook("interrupted"),
     "waiting": Hook("waiting"),
     "session_ended": Hook("session_ended"),
@@ -46,8 +47,9 @@ class RequestReader:
         """From each mark that a request should have to when it was handed over."""
         self._absent: dict[str, None] = {}
 
-    def expect(self, mark: str) -> None:
-        """A text with this mark is put in now."""
+    def expect(self, mark: str, at: float | None = None) -> None:
+        """A text with this mark is put in now; of what was put in before, the next requests tell as well."""
+        del at
         self._absent.pop(mark, None)
         self._expected[mark] = self._clock()
         _bound(self._expected)
@@ -117,6 +119,11 @@ class PluginClient:
         if len(self._readers) > SESSIONS_MAX:
             del self._readers[next(iter(self._readers))]
         return reader
+
+    def pulse(self, turn: Turning) -> Pulse | None:
+        """Nothing: the plugin is inside, and tells how each turn ended."""
+        del turn
+        return None
 
     def take(self, event: HookEvent, payload: Mapping[str, Any]) -> None:
         """Note what a plugin tells of requests, and the end of a session."""

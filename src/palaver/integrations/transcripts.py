@@ -21,10 +21,13 @@ import msgspec
 
 from palaver.integrations.hooks import Verdict
 
+LONG_BYTES = 1 << 20
 LINE_BYTES_MAX = 64 << 20
 """A longer line is passed over; the largest tool outputs stay far below."""
 UNREADABLE = b"\0"
 """Stands for such a line."""
+FRESH_S = 1.0
+"""What was handed over within this is not in the file yet."""
 MARKS_MAX = 4_096
 """So many texts are remembered for a session; of more, those that are settled are forgotten first."""
 _CHUNK_BYTES = 1 << 20
@@ -172,8 +175,8 @@ class TranscriptReader:
         self._doubted: list[Mark] = []
         self._forget()
 
-    def expect(self, mark: str) -> None:
-        """A text with this mark is given to a hook or a tool's result now, and the client waits for it.
+    def expect(self, mark: str, at: float | None = None) -> None:
+        """A text with this mark is given to a hook or a tool's result, now or `at`, and the client takes it.
 
         From now on an answered request without it counts, even if the client never wrote the text down.
         Not for what goes into a queue of the client: requests without it may come before its turn.
@@ -186,7 +189,10 @@ class TranscriptReader:
             return
         # It may be handed over again: what was known of the last time is no longer asked for.
         known.verdict, known.taken_at, known.due, known.is_queued = Verdict.OPEN, None, None, False
-        known.expected_at, known.expected_from = self._clock(), self._file.size()
+        now = self._clock()
+        known.expected_at = now if at is None else min(at, now)
+        is_fresh = now - known.expected_at < FRESH_S
+        known.expected_from = self._file.size() if is_fresh else 0
 
     def judge(self, marks: Sequence[str]) -> dict[str, Verdict]:
         """What is known now of the texts that contain these marks."""
@@ -334,6 +340,14 @@ def seconds(timestamp: Any) -> float:
         return datetime.fromisoformat(string(timestamp)).timestamp()
     except (ValueError, OverflowError, OSError):
         return 0.0
+
+
+def is_long(path: str) -> bool:
+    """Whether reading a transcript would be felt."""
+    try:
+        return os.path.getsize(path) > LONG_BYTES
+    except (OSError, ValueError):
+        return False
 
 
 def open_at_once(path: str, flags: int) -> int:

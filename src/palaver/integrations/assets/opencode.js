@@ -12,6 +12,9 @@ const REQUESTS_MAX = 50
 const ANSWER_MS = 1500
 const POLL_MS = 40000
 const PAUSE_MS = 2000
+const PROMPT_CHARS = 4000
+const TOLD_MAX = 300
+const TOLD_CHARS = 600000
 
 // One process has one poll, whichever of its projects loaded this file; the session that spoke last is woken.
 const shared = (globalThis[Symbol.for("palaver")] ??= { polling: false })
@@ -43,15 +46,21 @@ const exchange = (path, body, signal) =>
     socket.write(Buffer.concat([Buffer.from(head.join("\r\n") + "\r\n\r\n"), data]))
   })
 
-// The text that the broker answers, "" for none, undefined if it could not be asked.
-const post = async (path, body, signal) => {
+// What the broker answers, undefined if it could not be asked.
+const ask = async (path, body, signal) => {
   try {
     const [head, said] = (await exchange(path, body, signal)).split("\r\n\r\n", 2)
     if (!head.startsWith("HTTP/1.1 200 ")) return undefined
-    return said ? (JSON.parse(said).text ?? "") : ""
+    return said ? JSON.parse(said) : {}
   } catch {
     return undefined
   }
+}
+
+// The text in it, "" for none.
+const post = async (...given) => {
+  const said = await ask(...given)
+  return said && (said.text ?? "")
 }
 
 const poll = async () => {
@@ -60,9 +69,10 @@ const poll = async () => {
   while (shared.wake) {
     shared.abort = new AbortController()
     const signal = AbortSignal.any([shared.abort.signal, AbortSignal.timeout(POLL_MS)])
-    const text = await post("/wait/opencode", shared.about(), signal)
-    if (text) await shared.wake?.(text)
-    else if (text === undefined) await pause(PAUSE_MS)
+    const said = await ask("/wait/opencode", shared.about(), signal)
+    if (said?.text) await shared.wake?.(said.text)
+    else if (said?.tell) await shared.told?.()
+    else if (said === undefined) await pause(PAUSE_MS)
   }
   shared.polling = false
 }
@@ -112,6 +122,22 @@ export const Palaver = async ({ client, directory }) => {
   const body = (id, text) => ({ path: { id }, body: { ...session(id).speaker, parts: [{ type: "text", text }] } })
   const wake = safely((text) => within(client.session.promptAsync(body(current, text)), ANSWER_MS))
 
+  // What the session has in it, without reasoning and the results of tools.
+  const told = safely(async () => {
+    const found = await within(client.session.messages({ path: { id: current } }), ANSWER_MS)
+    let messages = (found?.data ?? []).slice(-TOLD_MAX).map(({ info, parts }) => ({
+      info: { role: info.role, time: info.time },
+      parts: parts
+        .filter(({ type }) => type === "text" || type === "tool")
+        .map(({ type, text, tool, state }) =>
+          type === "text" ? { type, text } : { type, tool, state: { input: JSON.stringify(state?.input ?? {}).slice(0, 500) } },
+        ),
+    }))
+    while (JSON.stringify(messages).length > TOLD_CHARS) messages = messages.slice(Math.ceil(messages.length / 2))
+    const body = { hook_event_name: "session_told", session_id: current, messages }
+    await ask("/hooks/opencode", body, AbortSignal.timeout(ANSWER_MS))
+  })
+
   // A broker that has just been started knows nothing of us.
   const about = () => {
     const event = session(current).busy ? "busy" : "session_started"
@@ -128,17 +154,17 @@ export const Palaver = async ({ client, directory }) => {
       sessions.delete(info.id)
     } else if (event.type === "permission.asked" || event.type === "permission.replied") {
       if (await isMain(id)) await tell(id, event.type === "permission.asked" ? "waiting" : "busy")
-    } else if (event.type === "session.error" && error?.name === "MessageAbortedError") {
+    } else if (event.type === "session.error") {
       const it = session(id)
       it.request = undefined
-      if (await isMain(id)) await tell(id, "interrupted")
+      it.failed = error?.name === "MessageAbortedError" ? "interrupted" : "errored"
     } else if (event.type === "session.idle") {
       const it = session(id)
-      const text = it.text
+      const { text, failed } = it
       if (!it.busy) return
-      it.busy = false
-      it.text = ""
-      if (await isMain(id)) await tell(id, "turn_ended", { last_assistant_message: text })
+      Object.assign(it, { busy: false, text: "", failed: undefined })
+      const more = failed ? {} : { last_assistant_message: text }
+      if (await isMain(id)) await tell(id, failed ?? "turn_ended", more)
     }
   }
 
@@ -149,17 +175,25 @@ export const Palaver = async ({ client, directory }) => {
     if (!(await isMain(id))) return
     it.busy = true
     current = id
-    Object.assign(shared, { wake, about })
+    Object.assign(shared, { wake, about, told })
     void poll()
     const last = output.parts.at(-1)
     const own = output.parts.some((part) => part.type === "text" && part.text.search(MARK) >= 0)
-    const text = await tell(id, own ? "busy" : "prompt")
+    const words = output.parts.map((part) => (part.type === "text" ? part.text : "")).join("\n")
+    const text = await tell(id, own ? "busy" : "prompt", { prompt: words.slice(0, PROMPT_CHARS) })
     // A part of its own; the client orders parts by their ids.
     if (text && last) output.parts.push({ ...last, id: last.id + "p", type: "text", text, synthetic: true })
   }
 
+  // What the model says before it calls a tool is not its final answer.
+  const onTool = (id) => {
+    const it = session(id)
+    answer(it)
+    Object.assign(it, { text: "", failed: undefined })
+  }
+
   const onToolUsed = async ({ sessionID: id }, output) => {
-    answer(session(id))
+    onTool(id)
     if (!(await isMain(id))) return
     const text = await tell(id, "tool_used")
     if (!text) return
@@ -173,7 +207,7 @@ export const Palaver = async ({ client, directory }) => {
     if (it.summarising) return
     answer(it)
     it.text = it.message === messageID ? it.text + output.text : output.text
-    it.message = messageID
+    Object.assign(it, { message: messageID, failed: undefined })
     if (!(await isMain(id))) return
     const text = await tell(id, "answered")
     if (!text) return
@@ -198,7 +232,7 @@ export const Palaver = async ({ client, directory }) => {
   return {
     event: safely(onEvent),
     "chat.message": safely(onPrompt),
-    "tool.execute.before": safely(async ({ sessionID }) => answer(session(sessionID))),
+    "tool.execute.before": safely(async ({ sessionID }) => onTool(sessionID)),
     "tool.execute.after": safely(onToolUsed),
     "experimental.text.complete": safely(onText),
     "experimental.chat.messages.transform": safely(onRequest),

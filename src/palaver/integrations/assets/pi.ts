@@ -14,6 +14,7 @@ const REQUESTS_MAX = 50
 const ANSWER_MS = 1500
 const POLL_MS = 40000
 const PAUSE_MS = 2000
+const PROMPT_CHARS = 4000
 const PROTOCOL = "2025-06-18"
 
 type Tool = { name: string; description?: string; inputSchema: any }
@@ -141,9 +142,11 @@ class Shim {
 export default function (pi: any) {
   let session = ""
   let cwd = ""
+  let file = ""
   let request: Request | undefined
   let answered: Request[] = []
   let last = ""
+  let ending = "turn_ended"
   let prompted = false
 
   // A handler that throws would show an error on the screen.
@@ -157,7 +160,7 @@ export default function (pi: any) {
   const tell = async (event: string, more: object = {}) => {
     const told = answered.splice(0)
     const requests = told.map(({ began, marks }) => ({ age_ms: performance.now() - began, marks }))
-    const body = { hook_event_name: event, session_id: session, cwd, requests, ...more }
+    const body = { hook_event_name: event, session_id: session, transcript_path: file, cwd, requests, ...more }
     const text = await post("/hooks/pi", body, ANSWER_MS)
     if (text === undefined) answered = [...told, ...answered].slice(-REQUESTS_MAX)
     return text
@@ -190,6 +193,7 @@ export default function (pi: any) {
   on("session_start", async (_event, ctx) => {
     session = ctx.sessionManager.getSessionId()
     cwd = ctx.cwd
+    file = ctx.sessionManager.getSessionFile() ?? ""
     await within(
       join().catch(() => undefined),
       ANSWER_MS,
@@ -200,20 +204,22 @@ export default function (pi: any) {
     // A broker that has just been started knows nothing of us.
     shared.about = () => {
       const event = ctx.isIdle() ? "session_started" : "busy"
-      return { hook_event_name: event, session_id: session, cwd }
+      return { hook_event_name: event, session_id: session, transcript_path: file, cwd }
     }
     void poll()
   })
 
-  on("before_agent_start", async () => {
+  on("before_agent_start", async (event) => {
     prompted = true
-    const text = await tell("prompt")
+    const text = await tell("prompt", { prompt: String(event.prompt ?? "").slice(0, PROMPT_CHARS) })
     if (text) return { message: message(text) }
   })
 
   on("agent_start", async () => {
     if (!prompted) await tell("busy") // a turn that a message began
     prompted = false
+    last = ""
+    ending = "turn_ended"
   })
 
   on("context", (event) => {
@@ -223,19 +229,25 @@ export default function (pi: any) {
 
   // What stands here enters the session before the next request, and an Esc does not lose it.
   on("turn_end", async (event) => {
-    if (event.outcome !== "completed") return void (request = undefined)
+    if (event.outcome !== "completed") {
+      request = undefined
+      ending = event.message?.stopReason === "aborted" ? "interrupted" : "errored"
+      return
+    }
+    ending = "turn_ended"
     // Only what stood in a request that the model answered has been read.
     if (request) answered.push(request)
     request = undefined
     const parts = event.message.content.filter((part: any) => part.type === "text")
-    last = parts.map((part: any) => part.text).join("")
+    // What the model says before it calls a tool is not its final answer.
+    last = event.toolResults.length ? "" : parts.map((part: any) => part.text).join("")
     const text = await tell(event.toolResults.length ? "tool_used" : "answered")
     if (text) return { entries: [...event.entries, { type: "custom_message", ...message(text) }], continue: true }
   })
 
   on("ui_prompt_start", () => tell("waiting"))
   on("ui_prompt_end", () => tell("busy"))
-  on("agent_settled", () => tell("turn_ended", { last_assistant_message: last }))
+  on("agent_settled", () => tell(ending, ending === "turn_ended" ? { last_assistant_message: last } : {}))
 
   on("session_shutdown", async (event) => {
     shared.wake = undefined

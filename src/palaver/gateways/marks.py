@@ -1,0 +1,37 @@
+"""Marks for the gates of hooks: a file named after a client's process, while its hooks have work to do."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from palaver.core.state import Agent
+
+log = logging.getLogger("palaver.hooks")
+
+
+class Marks:
+    """The folder of marks. One too many costs a moment; one too few would be a bug."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def leave(self, agent: Agent) -> None:
+        """Open the gate of an agent's client."""
+        if pid := pid_of(agent):
+            try:
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                (self._folder / str(pid)).touch(mode=0o600)
+            except OSError as error:
+                log.warning("no mark could be left: %s", error)
+
+    def take(self, agent: Agent) -> None:
+        """Shut it."""
+        if pid := pid_of(agent):
+            (self._folder / str(pid)).unlink(missing_ok=True)
+
+
+def pid_of(agent: Agent) -> int:
+    """The number of the process that is the agent; 0 if none is known."""
+    pid = agent.owner.partition(".")[0]
+    return int(pid) if pid.isdecimal() else 0

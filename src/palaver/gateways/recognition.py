@@ -1,0 +1,110 @@
+"""Whose hook it is: by the processes above it, by the client's session, or by the folder it works in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from palaver.broker.engine import Engine
+from palaver.broker.server import Server
+from palaver.core.state import Agent
+from palaver.gateways.marks import pid_of
+from palaver.integrations.hooks import HookEvent, Integration
+
+SESSIONS_MAX = 10_000
+_BOUNDS = ("session_started", "turn_ended", "errored", "interrupted", "session_ended")
+"""After these no turn is under way."""
+
+
+class Seen(NamedTuple):
+    """What is known of one session of a client."""
+
+    words: list[str]
+    """The processes above its hooks."""
+    event: HookEvent
+    """The last hook."""
+    prompt: HookEvent | None
+    """What began the turn under way."""
+
+
+class Recognition:
+    """The sessions of all clients, and the processes above their hooks."""
+
+    def __init__(self, engine: Engine, server: Server, integrations: Mapping[str, Integration]) -> None:
+        self._engine = engine
+        self._server = server
+        self._integrations = integrations
+        self._sessions: dict[tuple[str, str], Seen] = {}
+
+    def note(self, client: str, event: HookEvent, words: list[str] | None) -> None:
+        """A hook came, with these processes above it if they are known."""
+        if not event.session or event.subagent:
+            return
+        before = self._sessions.pop((client, event.session), Seen([], event, None))
+        prompt = None if event.what in _BOUNDS else before.prompt
+        if event.what == "prompt":
+            prompt = event
+        seen = Seen(before.words if words is None else words, event, prompt)
+        self._sessions[client, event.session] = seen
+        if len(self._sessions) > SESSIONS_MAX:
+            del self._sessions[next(iter(self._sessions))]
+
+    def missed(self, client: str, event: HookEvent) -> HookEvent | None:
+        """The prompt of the turn that an event belongs to, if it came before the agent was known."""
+        seen = self._sessions.get((client, event.session))
+        return None if seen is None or event.what == "prompt" else seen.prompt
+
+    def agent_of(self, client: str, event: HookEvent, bound: Mapping[str, str]) -> Agent | None:
+        """The agent that a hook's session belongs to; `bound` are the agents whose session is known."""
+        for name, session in bound.items():
+            if session == event.session and name in self._engine.state.agents:
+                return self._engine.state.agents[name]
+        seen = self._sessions.get((client, event.session))
+        above = [] if seen is None else self._above(seen.words)
+        if above:
+            return _choose(above, event, bound)
+        # After a restart of the broker the client's start hook does not come again.
+        kind = self._integrations[client].kind
+        near = [
+            agent
+            for agent in self._engine.state.agents.values()
+            if agent.online and agent.kind == kind and event.cwd and agent.metadata.get("cwd") == event.cwd
+        ]
+        return near[0] if len(near) == 1 else None
+
+    def _above(self, words: list[str]) -> list[Agent]:
+        """The agents of the nearest process that is one; a client's sub-agents join after it."""
+        agents = self._engine.state.agents
+        nearest = agents.get(self._server.above(words))
+        if nearest is None:
+            return []
+        return [agent for agent in agents.values() if agent.owner == nearest.owner]
+
+    def last_of(self, agent: Agent, bound: Mapping[str, str]) -> tuple[str, HookEvent] | None:
+        """The client of an agent that joined after its first hook, and the last hook of its main session."""
+        for (client, session), seen in reversed(self._sessions.items()):
+            if not agent.owner or agent.owner not in seen.words or session in bound.values():
+                continue
+            if self.agent_of(client, seen.event, bound) is agent:
+                return client, seen.event
+        return None
+
+
+def _choose(agents: list[Agent], event: HookEvent, bound: Mapping[str, str]) -> Agent | None:
+    """Of the agents of one process the one whose session it is; none rather than a wrong one."""
+    here = [agent for agent in agents if agent.metadata.get("cwd") == event.cwd]
+    if len(agents) == 1 or len({agent.metadata.get("cwd") for agent in agents}) == 1:
+        here = agents
+    if len(here) > 1 and is_shared(here[0]):
+        here = [agent for agent in here if agent.id not in bound]
+        return here[0] if len(here) == 1 else None
+    return here[0] if here else None
+
+
+def is_shared(agent: Agent) -> bool:
+    """Whether the process that is the agent's serves several terminals: Codex has such a daemon."""
+    try:
+        with open(f"/proc/{pid_of(agent)}/cmdline", "rb") as file:
+            return b"app-server" in file.read(65_536).split(b"\0")
+    except OSError:
+        return False

@@ -1,0 +1,334 @@
+"""Children as real processes: windows, output, signals, a broker that is killed; nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import palaver
+from palaver.spawn.launch import environment_of_process
+from palaver.spawn.programs import PROGRAMS, Unstartable, command_line, environment_of
+from tests.integration.world import ROOT, Home, Join, palaver_command, read_proc, take, until
+from tests.surfaces.cli_world import run
+
+SLEEP = ["sleep", "300"]
+ANSWERING = """
+import asyncio, palaver
+async def main():
+    async with palaver.connect("whoever") as me:
+        (task,) = await me.messages(wait_s=30)
+        await me.confirm([task])
+        await me.send(task.sender, f"{me.name} did {task.body}", re=task.id)
+        await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+SHIMMING = f"""
+import json, subprocess, sys, time
+shim = subprocess.Popen([sys.executable, "-I", "-S", {str(ROOT / "src/palaver/relay/mcp_shim.py")!r}],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def say(**words):
+    shim.stdin.write(json.dumps({{"jsonrpc": "2.0", **words}}) + "\\n")
+    shim.stdin.flush()
+def ask(n, method, **params):
+    say(id=n, method=method, params=params)
+    while json.loads(shim.stdout.readline()).get("id") != n:
+        pass
+ask(1, "initialize", protocolVersion="2025-11-25", capabilities={{}},
+    clientInfo={{"name": "codex-mcp-client", "version": "1"}})
+say(method="notifications/initialized")
+ask(2, "tools/call", name="agent_send", arguments={{"to": "boss", "body": "by my tools"}})
+time.sleep(300)
+"""
+
+
+def processes_of(home: Home) -> list[int]:
+    """Living processes that were started as children in this home."""
+    mark = f"PALAVER_HOME={home.path}".encode()
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            pid = int(entry.name)
+            words = read_proc(pid, "environ").split(b"\0")
+            child = any(word.startswith(b"PALAVER_CHILD=") for word in words)
+            if mark in words and child and read_proc(pid, "cmdline"):
+                found.append(pid)
+    return found
+
+
+def tmux(home: Home, *words: str) -> str:
+    """What a command to the home's own tmux says; nothing if it does not run."""
+    command = ["tmux", "-S", str(home.path / "children" / "tmux"), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.fixture
+async def boss(home: Home, join: Join) -> AsyncIterator[palaver.Agent]:
+    """An agent that has children; whatever it started ends with the test."""
+    try:
+        yield await join("boss")
+    finally:
+        home.end()
+        await asyncio.to_thread(tmux, home, "kill-server")
+        for pid in processes_of(home):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def spawn(boss: palaver.Agent, name: str, *words: str, **options: Any) -> Any:
+    given: dict[str, Any] = {"headless": True, **options}
+    return await boss.spawn(name, "command", "the task", command=words, **given)
+
+
+async def none_left(home: Home) -> None:
+    await until(lambda: not processes_of(home), what="a child's process is left")
+    folder = home.path / "children"
+    await until(lambda: not list(folder.glob("a*")), what="a child's folder is left")
+
+
+async def refused(boss: palaver.Agent, name: str, *words: str, **options: Any) -> str:
+    with pytest.raises(palaver.PalaverError) as caught:
+        await spawn(boss, name, *words, **options)
+    assert caught.value.code == "child_failed", caught.value
+    return caught.value.message
+
+
+# -- coming up ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("CHILD-1", "CHILD-3", "CHILD-4", stage="lineage")
+async def test_any_program_is_started_gets_its_task_and_its_last_words_come_back(
+    home: Home, boss: palaver.Agent
+) -> None:
+    record = await spawn(boss, "kid", "sh", "-c", "echo working; sleep 1.2; echo the result")
+    assert (record.status, record.parent) == ("running", "boss")
+    assert [each.name for each in await boss.children()] == ["kid"]
+    assert (await boss.peer("kid")).reason == "child"
+    assert (await boss.peer("kid")).pending == 1, "its task waits"
+    (ending,) = await take(boss, 1)
+    assert ending.body == "Your child kid has ended. It said last:\nworking\nthe result"
+    await none_left(home)
+    assert await boss.children() == []
+
+
+@pytest.mark.requirement("CHILD-1", stage="lineage")
+async def test_a_child_that_speaks_is_that_child_whatever_it_calls_itself(
+    home: Home, boss: palaver.Agent
+) -> None:
+    await spawn(boss, "kid", sys.executable, "-c", ANSWERING, cwd=str(ROOT))
+    (answer,) = await take(boss, 1)
+    assert (answer.sender, answer.body) == ("kid", "kid did the task")
+    assert (await boss.peer("kid")).status == "online"
+
+
+@pytest.mark.requirement("CHILD-1", stage="lineage")
+async def test_a_command_that_a_child_runs_speaks_as_the_child(home: Home, boss: palaver.Agent) -> None:
+    program = f"{shlex.join(palaver_command('send', 'boss', 'from below'))}; exec sleep 300"
+    await spawn(boss, "kid", "sh", "-c", program, cwd=str(ROOT))
+    (message,) = await take(boss, 1)
+    assert (message.sender, message.body) == ("kid", "from below")
+
+
+@pytest.mark.requirement("CHILD-1", stage="lineage")
+async def test_the_tools_of_a_childs_client_speak_as_the_child(home: Home, boss: palaver.Agent) -> None:
+    await spawn(boss, "kid", sys.executable, "-c", SHIMMING, cwd=str(ROOT))
+    (message,) = await take(boss, 1)
+    assert (message.sender, message.body) == ("kid", "by my tools")
+    assert (await boss.peer("kid")).status == "online"
+    home.signal(Home.KILL)
+    await until(lambda: is_online(boss, "kid"), what="the child's tools came back as the child")
+
+
+async def is_online(boss: palaver.Agent, name: str) -> bool:
+    return (await boss.peer(name)).status == "online"
+
+
+@pytest.mark.requirement("CHILD-1", stage="lineage")
+async def test_a_child_has_a_window_that_can_be_looked_at(home: Home, boss: palaver.Agent) -> None:
+    assert shutil.which("tmux"), "the suite needs tmux"
+    record = await spawn(boss, "kid", "sh", "-c", "echo shown; exec sleep 300", headless=False)
+    assert record.place == "tmux window kid"
+    words = run(home, "attach", "kid", "--json").out
+    assert str(home.path / "children" / "tmux") in words
+
+    await until(lambda: "shown" in tmux(home, "capture-pane", "-p", "-t", "=kid:"))
+    await boss.stop_child("kid")
+    (ending,) = await take(boss, 1)
+    assert "was ended" in str(ending.body)
+    await none_left(home)
+
+
+@pytest.mark.requirement("CHILD-3", stage="lineage")
+@pytest.mark.parametrize("headless", [True, False], ids=["headless", "window"])
+async def test_a_program_that_exits_at_once_is_refused_with_its_own_words(
+    home: Home, boss: palaver.Agent, tmp_path: Path, headless: bool
+) -> None:
+    told = await refused(
+        boss, "kid", "sh", "-c", "echo no key found >&2; exit 3", headless=headless, scope=[str(tmp_path)]
+    )
+    assert "'kid' did not come up: It ended before it was up." in told
+    assert "no key found" in told
+    await none_left(home)
+    assert await boss.children() == []
+    assert await boss.scopes() == [], "a reservation is left"
+    assert not [each for each in await boss.peers(all=True) if each.name == "kid"], "its name is free"
+    await spawn(boss, "kid", *SLEEP, scope=[str(tmp_path)])
+
+
+@pytest.mark.requirement("CHILD-3", stage="lineage")
+async def test_what_cannot_be_started_is_told_and_leaves_nothing(home: Home, boss: palaver.Agent) -> None:
+    assert "is not installed" in await refused(boss, "a", "no-such-program-anywhere")
+    assert "There is no folder" in await refused(boss, "b", *SLEEP, cwd="/no/such/folder")
+    assert "No command is given" in await refused(boss, "c")
+    with pytest.raises(palaver.PalaverError) as caught:
+        await boss.spawn("d", "no-such-client", "t")
+    assert "Use one of claude-code" in caught.value.message
+    await none_left(home)
+
+
+@pytest.mark.requirement("CHILD-1", stage="lineage")
+async def test_a_child_begins_with_a_clean_environment(
+    home: Home, boss: palaver.Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await spawn(boss, "kid", *SLEEP)
+    (pid,) = processes_of(home)
+    words = {word.partition(b"=")[0] for word in read_proc(pid, "environ").split(b"\0") if word}
+    assert {b"PATH", b"PALAVER_HOME", b"PALAVER_CHILD"} <= words
+    assert not [name for name in words if b"KEY" in name or b"TOKEN" in name or b"PYTEST" in name]
+    given = {
+        "PATH": "/bin",
+        "OPENAI_API_KEY": "o",
+        "ANTHROPIC_API_KEY": "a",
+        "PALAVER_CHILD": "mine",
+        "X": "x",
+    }
+    assert environment_of("codex", given, {"PALAVER_CHILD": "own"}) == {
+        "PATH": "/bin",
+        "OPENAI_API_KEY": "o",
+        "PALAVER_CHILD": "own",
+        "TERM": "xterm-256color",
+    }
+    assert "OPENAI_API_KEY" not in environment_of("command", given, {})
+    assert environment_of_process("nonsense") == {}
+
+
+@pytest.mark.parametrize("client", PROGRAMS)
+def test_a_client_that_is_missing_is_named_with_how_to_install_it(client: str) -> None:
+    missing = command_line(client, [], headless=False, env={"PATH": "/nowhere"})
+    assert isinstance(missing, Unstartable)
+    assert "is not installed" in missing.reason
+    assert "npm install" in missing.advice
+
+
+# -- the end ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("CHILD-4", stage="lineage")
+async def test_stop_ends_the_whole_process_group_also_one_that_will_not(
+    home: Home, boss: palaver.Agent
+) -> None:
+    program = "trap '' TERM; sleep 300 & sleep 300 & while :; do wait; done"
+    await spawn(boss, "kid", "sh", "-c", program)
+    await until(lambda: len(processes_of(home)) >= 3)
+    assert (await boss.stop_child("kid")).status == "stopping"
+    assert (await boss.stop_child("kid")).status == "stopping"
+    (ending,) = await take(boss, 1)
+    assert str(ending.body).startswith("Your child kid was ended.")
+    await none_left(home)
+
+
+@pytest.mark.requirement("CHILD-4", stage="lineage")
+async def test_a_child_that_is_killed_is_noticed_at_once(
+    home: Home, boss: palaver.Agent, tmp_path: Path
+) -> None:
+    await spawn(boss, "kid", *SLEEP, scope=[str(tmp_path)])
+    (pid,) = processes_of(home)
+    os.kill(pid, signal.SIGKILL)
+    (ending,) = await take(boss, 1)
+    assert str(ending.body).startswith("Your child kid was killed. Its scope is yours again.")
+    assert await boss.scopes() == []
+
+
+@pytest.mark.requirement("CHILD-6", stage="lineage")
+async def test_a_child_outlives_the_broker_and_is_watched_again(home: Home, boss: palaver.Agent) -> None:
+    await spawn(boss, "kid", *SLEEP)
+    (pid,) = processes_of(home)
+    home.signal(Home.KILL)
+    assert [each.status for each in await boss.children()] == ["running"]
+    assert processes_of(home) == [pid]
+    os.kill(pid, signal.SIGKILL)
+    (ending,) = await take(boss, 1)
+    assert str(ending.body).startswith("Your child kid has ended.")
+    await none_left(home)
+
+
+@pytest.mark.requirement("CHILD-6", stage="lineage")
+async def test_what_died_together_with_the_broker_is_told_to_a_parent_that_comes_back(
+    home: Home, boss: palaver.Agent
+) -> None:
+    await spawn(boss, "kid", *SLEEP)
+    (pid,) = processes_of(home)
+    home.signal(Home.STOP)
+    os.kill(pid, signal.SIGKILL)
+    home.signal(Home.KILL)
+    (ending,) = await take(boss, 1)
+    assert str(ending.body).startswith("Your child kid has ended.")
+
+
+@pytest.mark.requirement("CHILD-3", "CHILD-6", stage="lineage")
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_broker_killed_while_a_child_is_started_leaves_a_child_or_nothing(
+    home: Home, boss: palaver.Agent, seed: int
+) -> None:
+    """The call is sent again to the next broker under the same request id: one child, or a refusal."""
+    chance = random.Random(seed)
+    call = asyncio.ensure_future(spawn(boss, "kid", *SLEEP))
+    began = asyncio.get_running_loop().time()
+    moment = chance.uniform(0.0, 1.4)  # from before it is reserved until after it is up
+    await until(lambda: asyncio.get_running_loop().time() - began > moment)
+    home.signal(Home.KILL)
+    (outcome,) = await asyncio.gather(call, return_exceptions=True)
+    came_up = not isinstance(outcome, BaseException)
+    assert came_up or getattr(outcome, "code", "") in ("child_failed", "conflict"), outcome
+    children = await boss.children()
+    assert len(children) == 1 or not came_up
+    if children:
+        assert [each.status for each in children] in (["running"], ["started"])
+        await until(lambda: len(processes_of(home)) == 1)
+        await boss.stop_child("kid")
+        (ending,) = await take(boss, 1)
+        assert "kid was ended" in str(ending.body)
+    await none_left(home)
+
+
+# -- through the other doors --------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("CHILD-1", stage="lineage")
+async def test_the_command_line_starts_lists_and_stops(home: Home, boss: palaver.Agent) -> None:
+    command = ("spawn", "kid", "command", "--task", "t", "--headless", "--as", "mia", "--", *SLEEP)
+    done = await asyncio.to_thread(run, home, *command)
+    assert done.code == 0, done
+    assert done.out.startswith("kid is up:")
+    assert "kid   mia     running" in run(home, "children").out
+    refused_attach = run(home, "attach", "kid")
+    assert refused_attach.code == 65
+    assert "has no window" in refused_attach.err
+    assert run(home, "attach", "nobody").code == 68
+    assert run(home, "stop", "kid", "--as", "stranger").code == 77
+    assert run(home, "stop", "kid", "--as", "mia").out == "kid is being ended.\n"
+    await none_left(home)
+    failed = run(home, "spawn", "bad", "command", "--task", "t", "--headless", "--as", "mia", "--", "false")
+    assert failed.code == 75
+    assert "did not come up" in failed.err
