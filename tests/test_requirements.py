@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from palaver.version import VERSION
-from tests.requirements import BUILT, PROMISES, REQUIREMENTS, STAGES
+from tests.requirements import BUILT, PROMISES, REQUIREMENTS, STAGES, UNDER_WAY
 
 ROOT = Path(__file__).parent.parent
 
@@ -70,7 +70,7 @@ def marks(tmp_path_factory: pytest.TempPathFactory) -> list[Mark]:
 def test_the_manifest_is_well_formed() -> None:
     ids = [promise.id for promise in PROMISES]
     assert len(ids) == len(set(ids))
-    assert set(BUILT) <= set(STAGES)
+    assert {*BUILT, *UNDER_WAY} <= set(STAGES)
     for promise in PROMISES:
         assert promise.stages, promise
         assert promise.text, promise
@@ -83,10 +83,10 @@ def test_every_built_requirement_has_a_test(marks: list[Mark]) -> None:
     assert not missing, f"no test that always runs names {missing}"
 
 
-def test_every_marker_names_a_built_requirement(marks: list[Mark]) -> None:
-    built = {row[:2] for row in REQUIREMENTS if row.stage in BUILT}
-    wrong = {mark.test: mark.rows() for mark in marks if not mark.ids or not set(mark.rows()) <= built}
-    assert not wrong, f"unknown or not built yet: {wrong}"
+def test_every_marker_names_a_requirement_of_a_stage_that_was_begun(marks: list[Mark]) -> None:
+    begun = {row[:2] for row in REQUIREMENTS if row.stage in (*BUILT, *UNDER_WAY)}
+    wrong = {mark.test: mark.rows() for mark in marks if not mark.ids or not set(mark.rows()) <= begun}
+    assert not wrong, f"unknown or not begun yet: {list(wrong.items())[:20]}"
 
 
 def test_files_and_functions_stay_within_their_budgets() -> None:

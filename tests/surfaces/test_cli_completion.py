@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from palaver.cli.app import cli
 from tests.integration.world import WITHIN_S, Home
 from tests.surfaces.cli_world import environment, run
 
@@ -59,9 +60,9 @@ def test_bash_completes_commands_options_values_and_names(home: Home) -> None:
     home.up()
     for name in ("anna", "anton", "bob"):
         assert run(home, "register", name).code == 0
-    assert {"send", "search", "settings", "status", "subscribe"} == set(
-        complete_in_bash(home, "palaver", "s")
-    )
+    found = set(complete_in_bash(home, "palaver", "s"))
+    assert found == {name for name in cli.commands if name.startswith("s")}
+    assert {"send", "search", "settings"} <= found
     assert complete_in_bash(home, "palaver", "send", "--mo") == ["--mode"]
     assert complete_in_bash(home, "palaver", "send", "--mode", "c") == ["challenge", "collaborate"]
     assert complete_in_bash(home, "palaver", "send", "an") == ["anna", "anton"]

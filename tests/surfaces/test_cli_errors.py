@@ -28,6 +28,19 @@ FROM_THE_BROKER = {
     "session_replaced": "a command's session word is random; test_presence has a session taken over",
     "stopping": "a command waits for the next broker; see below for who is told",
     "timeout": "a command is more patient than a test can be; see below",
+    # what needs agents with clients of their own: reached by their tools, or by the core alone
+    "peer_self": "test_lineage_mcp",
+    "not_visible": "test_lineage_mcp",
+    "agent_gone": "test_lineage_mcp, test_mcp_links",
+    "link_closed": "test_mcp_links",
+    "link_paused": "test_mcp_links",
+    "scope_conflict": "test_lineage_mcp",
+    "child_failed": "test_lineage_mcp, test_spawning",
+    "path_invalid": "the commands make every path absolute; test_claims does not",
+    "scope_outside": "test_scopes",
+    "scope_given": "test_scopes",
+    "too_many_children": "test_children",
+    "too_deep": "test_children",
 }
 """Codes that no command of ours brings about: each is reached on the wire, and shown by the commands."""
 
@@ -162,6 +175,7 @@ SCENES: dict[str, Callable[[Home], Done]] = {
     "unreachable": lambda home: run(home, "status", "--json"),
     "not_started": lambda home: before_corrupt(home, "list", "--json"),
     "internal": damaged_message,
+    "unknown_link": lambda home: run(home, "link", "show", "l999", "--json"),
 }
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from palaver.cli.checks import Check
+from palaver.cli.doctor import render_checks
 from palaver.cli.render import (
     format_age,
     format_duration,
@@ -57,6 +59,50 @@ AGENTS: dict[str, Any] = {
     ],
     "hidden": 3,
 }
+WOKEN: dict[str, Any] = {
+    "agents": [
+        {
+            **AGENTS["agents"][0],
+            "activity": "idle",
+            "paths": [
+                {"name": "mid-turn", "works": True, "last_at": NOW - 3_700},
+                {"name": "waiter", "works": False, "note": "no waiter\x1b[2J is there", "wakes": True},
+                {"name": "typing", "works": True, "last_at": NOW - 30, "wakes": True},
+            ],
+        },
+        {
+            **AGENTS["agents"][0],
+            "name": "carol",
+            "activity": "busy",
+            "muted": True,
+            "muted_until": NOW + 3_600,
+            "paths": [{"name": "queue", "works": True, "wakes": True}],
+        },
+        {
+            **AGENTS["agents"][0],
+            "name": "dave",
+            "activity": "waiting",
+            "muted": False,
+            "paths": [{"name": "typing", "works": False, "note": "it does not run in tmux", "wakes": True}],
+        },
+    ],
+}
+CHECKS = [
+    Check(about="broker", words="0.1.0, pid 7, up 3 min"),
+    Check(
+        about="codex",
+        level="warn",
+        words="0.166.0, palaver is incomplete",
+        advice="Run `palaver install`.",
+    ),
+    Check(
+        about="alice",
+        level="fail",
+        words="evil\x1b[2J " + "long words " * 9,
+        advice="Look at it.",
+        code="timeout",
+    ),
+]
 AGENT: dict[str, Any] = {
     **AGENTS["agents"][1],
     "metadata": {"model": "m\x07x"},
@@ -163,6 +209,9 @@ def test_agents_are_shown_as_the_samples_tell(name: str) -> None:
         render_agents({"agents": [], "hidden": 1}, now=NOW, screen=screen),
         render_agents({}, now=NOW, screen=screen),
         render_agent(AGENT, now=NOW, screen=screen),
+        render_agents(WOKEN, now=NOW, screen=screen),
+        *(render_agent(agent, now=NOW, screen=screen) for agent in WOKEN["agents"][:2]),
+        render_checks(CHECKS, screen),
     ]
     check_golden(f"agents.{name}.txt", "----\n".join(texts))
 

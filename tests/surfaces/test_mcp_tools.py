@@ -76,7 +76,7 @@ async def test_without_a_name_the_folder_and_the_client_give_one(
     second = await enter(cwd=folder, client="Some Editor", era=era)
     assert "`my-shop-some-editor-2`" in second.instructions
     assert "in use" in second.instructions
-    assert "\nmy-shop-some-editor-2 (some-editor)" in (await session.call("list_peers")).text
+    assert "\nmy-shop-some-editor-2 (some-editor, not wakeable)" in (await session.call("list_peers")).text
 
 
 # -- sending and reading ------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ async def test_the_list_says_who_one_is_and_how_many_are_hidden(enter: Enter, tm
     await enter("stranger", cwd=tmp_path)
     near = await alice.call("list_peers")
     head, peer, hidden = near.text.splitlines()
-    assert (head, peer) == ("You are alice. 1 peer:", "bob (mcp): rust, review")
+    assert (head, peer) == ("You are alice. 1 peer:", "bob (mcp, not wakeable): rust, review")
     assert hidden.startswith("1 more is")
     assert "list_peers(all=true)" in hidden
     assert near.data["hidden"] == 1

@@ -19,6 +19,17 @@ async def nothing_more(*_: object) -> None:
     """Joining, leaving and beating happen by connecting itself; see the test."""
 
 
+async def on_link(me: palaver.Agent, other: palaver.Agent, call: Callable[[str], Awaitable[Any]]) -> None:
+    """A call about a link of the two."""
+    await call((await me.open_link([other.name])).id)
+
+
+async def stop_a_child(me: palaver.Agent, _other: palaver.Agent, _message: MessageRecord) -> None:
+    """One can only stop what runs."""
+    await me.spawn("kid", "command", "wait", command=["sleep", "60"], headless=True)
+    assert (await me.stop_child("kid")).status == "stopping"
+
+
 SDK_CALLS: dict[str, Call] = {
     "register_agent": nothing_more,
     "unregister_agent": nothing_more,
@@ -31,12 +42,40 @@ SDK_CALLS: dict[str, Call] = {
     "confirm_messages": lambda me, _other, message: me.confirm([message]),
     "peek_messages": lambda me, _other, _message: me.peek(),
     "message_status": lambda me, _other, message: me.status(message.id),
+    "mute_agent": lambda me, _other, _message: me.mute(for_s=60.0),
+    "get_session_data": lambda me, other, _message: me.session_data(other.name),
     "subscribe": lambda me, _other, _message: me.subscribe("#t"),
     "unsubscribe": lambda me, _other, _message: me.unsubscribe("#t"),
+    "open_link": lambda me, other, _message: me.open_link([other.name]),
+    "add_member": lambda me, other, _message: on_link(
+        me, other, lambda link: me.add_member(link, other.name)
+    ),
+    "leave_link": lambda me, other, _message: on_link(me, other, me.leave_link),
+    "close_link": lambda me, other, _message: on_link(me, other, me.close_link),
+    "resume_link": lambda me, other, _message: on_link(me, other, me.resume_link),
+    "list_links": lambda me, _other, _message: me.links(all=True),
+    "link_history": lambda me, other, _message: on_link(me, other, me.link_history),
+    "listen": lambda me, other, _message: me.listen(other.name),
+    "unlisten": lambda me, other, _message: me.unlisten(other.name),
+    "mark_checkpoint": lambda me, _other, _message: me.mark_checkpoint(),
     "read_history": lambda me, _other, _message: me.history(),
     "search_messages": lambda me, _other, _message: me.search("x"),
+    "register_peer": lambda me, other, _message: me.add_peer(other.name),
+    "remove_peer": lambda me, other, _message: me.remove_peer(other.name),
+    "list_peers": lambda me, _other, _message: me.own_peers(),
+    "send_to_peer": lambda me, other, _message: me.send_to_peer(other.name, "x"),
+    "mesh_policy": lambda me, _other, _message: me.policy(),
+    "claim_scope": lambda me, _other, _message: me.claim(["src"]),
+    "release_scope": lambda me, _other, _message: me.release(),
+    "who_owns": lambda me, _other, _message: me.who_owns("src"),
+    "list_scopes": lambda me, _other, _message: me.scopes(),
+    "spawn_agent": lambda me, _other, _message: me.spawn(
+        "kid", "command", "wait", command=["sleep", "60"], headless=True
+    ),
+    "stop_agent": stop_a_child,
+    "list_children": lambda me, _other, _message: me.children(),
 }
-HANDLING = {"broker_status"}
+HANDLING = {"broker_status", "diagnose"}
 """Handling the broker is not an agent's business; the command line does it through the same client."""
 
 CLI_COMMANDS = {"broker_status": ("status", "--json"), "stop_broker": ("down",)}

@@ -1,4 +1,4 @@
-"""Commands on agents and topics: register, update, unregister, list, info, subscribe, unsubscribe."""
+"""Commands on agents and topics: register, update, mute, unregister, list, info, subscribe, unsubscribe."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import click
 
 from palaver.cli.documents import document, facts
 from palaver.cli.group import performs
-from palaver.cli.options import as_option, complete_names, json_option
-from palaver.cli.render import render_agent, render_agents, render_json
+from palaver.cli.options import Duration, as_option, complete_names, json_option
+from palaver.cli.render import format_duration, render_agent, render_agents, render_json
 from palaver.cli.screen import find_screen, write
 from palaver.cli.shapes import whole_agents
 from palaver.cli.speaking import Speaker, ask, ask_as, speak
@@ -18,6 +18,7 @@ from palaver.protocol.operations.agents import (
     AgentRecord,
     GetAgent,
     ListAgents,
+    MuteAgent,
     RegisterAgent,
     UnregisterAgent,
     UpdateAgent,
@@ -85,6 +86,34 @@ def update(speaker: str | None, name: str | None, capabilities: tuple[str, ...],
         return await me.update(name=name, capabilities=words)
 
     return _show_agent(speak(speaker, work), as_json=as_json)
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=complete_names)
+@click.option("--for", "for_s", type=Duration(), metavar="TIME", help="For so long: 90s, 15min, 2h.")
+@click.option("--off", is_flag=True, help="No longer.")
+@json_option
+@performs(MuteAgent)
+def mute(name: str | None, for_s: float | None, *, off: bool, as_json: bool) -> int:
+    """Leave an agent alone: do not wake it.
+
+    Its mail waits and enters with its next turn; senders are told. Without --for until --off. An agent may
+    mute itself, without a name; the operator anybody.
+
+    \b
+    Examples:
+      palaver mute bob --for 1h
+      palaver mute bob --off
+    """
+    agent = ask(MuteAgent(name=name, for_s=for_s, off=off))
+    if as_json:
+        write(render_json(document(agent)))
+        return 0
+    length = "" if for_s is None else f" for {format_duration(for_s)}"
+    write(
+        f"{agent.name} is {'no longer muted' if off else f'muted{length}: mail waits for its next turn'}.\n"
+    )
+    return 0
 
 
 @click.command()

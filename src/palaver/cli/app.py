@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import click
 
-from palaver.cli import agents, audit, broker, install, mcp, messages, records
+from palaver.cli import (
+    agents,
+    audit,
+    broker,
+    children,
+    doctor,
+    install,
+    links,
+    mcp,
+    messages,
+    peers,
+    records,
+    scopes,
+    session,
+    watching,
+)
 from palaver.cli.group import Group
 from palaver.version import VERSION
 
@@ -52,20 +67,39 @@ def cli() -> None:
 
 
 cli.add_section("Talk", [messages.send, messages.inbox, messages.broadcast, messages.message_status])
+cli.add_section("Conversations", [links.link, watching.watch, links.listen, links.unlisten, links.checkpoint])
 cli.add_section(
     "Agents and topics",
     [
         agents.list_agents,
         agents.info,
+        session.session,
         agents.register,
         agents.update,
+        agents.mute,
         agents.unregister,
         agents.subscribe,
         agents.unsubscribe,
     ],
 )
+cli.add_section(
+    "Peers, scopes and children",
+    [
+        peers.peer,
+        peers.policy_of,
+        scopes.claim,
+        scopes.release,
+        scopes.who_owns,
+        scopes.scopes,
+        children.spawn,
+        children.children,
+        children.attach,
+        children.stop,
+    ],
+)
 cli.add_section("Agent CLIs and other MCP clients", [install.install, install.uninstall, mcp.mcp])
 cli.add_section("The record", [records.history, records.search, records.tail, audit.audit, records.purge])
 cli.add_section(
-    "The broker", [broker.up, broker.down, broker.status, broker.show_settings, broker.completion]
+    "The broker",
+    [broker.up, broker.down, broker.status, doctor.doctor, broker.show_settings, broker.completion],
 )

@@ -8,7 +8,8 @@ import sys
 import click
 
 from palaver.protocol.addresses import parse_name
-from palaver.protocol.dialects import ALL, CORE, DIALECTS
+from palaver.protocol.dialects import DIALECTS
+from palaver.protocol.tool import ALL, CORE
 
 SHIM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "relay", "mcp_shim.py")
 

@@ -51,6 +51,8 @@ OFFER_S = 10.0
 @click.option("--mode", type=click.Choice(MODES), help="How you want it answered.")
 @click.option("--kind", type=click.Choice(KINDS), help="Left out: `response` with --re, else `request`.")
 @click.option("--ttl", type=DURATION, help="How long it may wait for an agent that is offline (1h).")
+@click.option("--direct", is_flag=True, help="On the direct link with that agent; beneath an agent.")
+@click.option("--listen", is_flag=True, help="Be told from now on how that agent's turns end.")
 @click.option("--wait", type=DURATION, help="Wait so long for the reply, and print it.")
 @click.option("--confirm", is_flag=True, help="Needed for a broadcast to very many.")
 @click.option("--key", help="Request id: a repeat with the same one is harmless.")
@@ -75,7 +77,7 @@ def send(to: str, body: str | None, **options: Any) -> int:
       palaver send alice "Looks good." --re m4f2k
       palaver send "#builds" green --kind notification
     """
-    return _send(to, _body_of(body), options)
+    return send_words(to, body_of(body), options)
 
 
 @click.command()
@@ -98,10 +100,11 @@ def broadcast(body: str | None, **options: Any) -> int:
       palaver broadcast "Who has touched the build?"
       make 2>&1 | tail -5 | palaver broadcast --as ci --kind notification
     """
-    return _send(BROADCAST, _body_of(body), {"re": None, "wait": None, **options})
+    return send_words(BROADCAST, body_of(body), {"re": None, "wait": None, **options})
 
 
-def _send(to: str, body: str, options: dict[str, Any]) -> int:
+def send_words(to: str, body: str, options: dict[str, Any]) -> int:
+    """Join, send, tell how far it got, and leave."""
     wait_s: float | None = options["wait"]
     as_json: bool = options["as_json"]
 
@@ -113,7 +116,8 @@ def _send(to: str, body: str, options: dict[str, Any]) -> int:
                 "Leave --wait out.",
             )
         names = {name: options[name] for name in ("re", "mode", "kind", "confirm", "key")}
-        sent = await me.send(split_names(to), body, ttl_s=options["ttl"], **names)
+        more = {name: options.get(name, False) for name in ("direct", "listen")}
+        sent = await me.send(split_names(to), body, ttl_s=options["ttl"], **names, **more)
         if sent.status == "timeout":
             raise PalaverError("timeout", f"No broker confirmed it within {CALL_S:.0f} s.", sent.note)
         if not sent.id:
@@ -142,7 +146,12 @@ async def _await_reply(me: Speaker, sent: dict[str, Any], wait_s: float, *, as_j
     return ERRORS["timeout"].exit
 
 
-def _body_of(body: str | None) -> str:
+def body_of(body: str | None) -> str:
+    """What to say: the argument, or what is piped in.
+
+    Raises:
+        PalaverError: there is nothing, too much, or it is no text.
+    """
     text = body
     if body is None or body == "-":
         if body is None and os.isatty(0):

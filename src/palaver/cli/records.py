@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from palaver.cli.render import format_duration, render_json, render_messages
 from palaver.cli.render_records import render_event, render_history
 from palaver.cli.screen import ERR, Screen, find_screen, write
 from palaver.cli.speaking import ask, ask_as, client_to
+from palaver.client.client import Client
 from palaver.client.connection import Connection
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.frames import Welcome
@@ -53,6 +55,7 @@ def filters(function: F) -> F:
             shell_complete=complete_names,
             help="Only what passed between it and --agent.",
         ),
+        click.option("--link", metavar="LINK", help="Only what was said on this link."),
         click.option(
             "--agent", metavar="NAME", shell_complete=complete_names, help="Only what it sent or received."
         ),
@@ -102,7 +105,7 @@ def search(query: str, **options: Any) -> int:
 
 def _pages(options: dict[str, Any], make: Callable[..., ReadHistory | SearchMessages]) -> History:
     """As many messages as asked for, page by page, newest first."""
-    bounds = {name: options[name] for name in ("agent", "peer", "since", "until")}
+    bounds = {name: options[name] for name in ("agent", "peer", "link", "since", "until")}
     found: list[HistoryRecord] = []
     before: str | None = None
     while True:
@@ -196,7 +199,9 @@ def _line_of(event: FeedEvent, screen: Screen, *, as_json: bool) -> str:
     return render_json(document(event)) if as_json else render_event(facts(event), screen=screen)
 
 
-async def _watch(show: Callable[[FeedEvent], None]) -> None:
+@asynccontextmanager
+async def feed_of() -> AsyncGenerator[tuple[Client, asyncio.Queue[FeedEvent | None]]]:
+    """A connection that watches, through restarts of the broker; None in the queue if it cannot go on."""
     events: asyncio.Queue[FeedEvent | None] = asyncio.Queue(FEED_QUEUE_MAX)
 
     async def subscribe(connection: Connection, _welcome: Welcome) -> None:
@@ -209,11 +214,16 @@ async def _watch(show: Callable[[FeedEvent], None]) -> None:
     client = client_to(load_settings(), on_feed=put, on_connected=subscribe, on_failed=put)
     try:
         await client.open()
+        yield client, events
+    finally:
+        await client.close()
+
+
+async def _watch(show: Callable[[FeedEvent], None]) -> None:
+    async with feed_of() as (client, events):
         if os.isatty(2):
             write("Watching; Ctrl-C ends it.\n", ERR)
         while (event := await events.get()) is not None:
             show(event)
         if client.failure is not None:
             raise client.failure
-    finally:
-        await client.close()

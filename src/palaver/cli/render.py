@@ -32,6 +32,8 @@ STATUS_STYLES = {
     "expired": "red",
     "timeout": "red",
 }
+NOT_WAKEABLE = "not wakeable"
+WAKE_STYLES = {"not": "yellow", "muted": "yellow"}
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -78,17 +80,18 @@ def render_agents(reply: Facts, *, now: float, screen: Screen) -> str:
     columns = [
         Column("NAME", [agent["name"] for agent in agents], style="bold"),
         Column("STATUS", [_presence(agent) for agent in agents], styles=STATUS_STYLES),
-        Column("KIND", [clean(agent["kind"]) for agent in agents], rank=3),
+        Column("WAKE", [wake_words(agent) for agent in agents], styles=WAKE_STYLES, rank=2),
+        Column("KIND", [clean(agent["kind"]) for agent in agents], rank=4),
         Column("WAITING", [str(agent.get("pending", 0)) for agent in agents], right=True, rank=1),
         Column(
             "JOINED",
             [format_age(now - agent.get("connected_at", 0.0)) for agent in agents],
-            rank=2,
+            rank=3,
             style="dim",
         ),
     ]
     if len(groups) > 1:
-        columns.append(Column("PROJECT", [_folder(agent.get("group", "")) for agent in agents], rank=4))
+        columns.append(Column("PROJECT", [_folder(agent.get("group", "")) for agent in agents], rank=5))
     if any(agent.get("capabilities") for agent in agents):
         columns.append(Column("CAN", [clean(", ".join(agent.get("capabilities", []))) for agent in agents]))
     text = render_table(columns, screen) if agents else "Nobody is online here.\n"
@@ -117,8 +120,37 @@ def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
         ("project", agent.get("group", "")),
         ("can", ", ".join(agent.get("capabilities", []))),
         ("metadata", _one_line(agent.get("metadata") or "")),
+        ("muted", _muted(agent, now)),
+        ("wake", wake_words(agent)),
+        *((f"path {clean(path['name'])}", _path(path, now)) for path in agent.get("paths", [])),
     ]
     return render_pairs(rows, screen)
+
+
+def wake_words(agent: Facts) -> str:
+    """The way by which an idle agent is reached now; empty if its client is not one that is woken."""
+    if agent.get("muted"):
+        return "muted"
+    paths = agent.get("paths", [])
+    if not paths or agent["status"] != "online":
+        return ""
+    works = (path["name"] for path in paths if path["works"] and path.get("wakes"))
+    return clean(next(works, NOT_WAKEABLE))
+
+
+def _path(path: Facts, now: float) -> str:
+    last = path.get("last_at")
+    words = ["works" if path["works"] else "does not work now"]
+    words += [path["note"]] if path.get("note") else []
+    words.append("never seen to work" if last is None else f"last worked {format_age(now - last)}")
+    return "; ".join(words)
+
+
+def _muted(agent: Facts, now: float) -> str:
+    until = agent.get("muted_until", 0.0)
+    if not agent.get("muted"):
+        return ""
+    return f"for {format_duration(until - now)} more" if until else "until it is taken back"
 
 
 def render_pairs(rows: list[tuple[str, str]], screen: Screen) -> str:

@@ -25,9 +25,20 @@ AGENT: Facts = {
     "last_heartbeat": 0.0,
     "pending": 0,
     "metadata": {},
+    "muted": False,
+    "muted_until": 0.0,
+    "paths": [],
 }
 OUTCOME: Facts = {"name": "", "status": "", "note": ""}
-SENT: Facts = {"id": "", "status": "", "note": "", "suggestions": [], "recipients": []}
+SENT: Facts = {
+    "id": "",
+    "status": "",
+    "note": "",
+    "suggestions": [],
+    "recipients": [],
+    "link": "",
+    "made": "",
+}
 MESSAGE: Facts = {
     "id": "",
     "from": "",

@@ -20,6 +20,9 @@ import msgspec
 
 from palaver.client.client import CALL_S, Client
 from palaver.client.connection import Connection
+from palaver.client.kin import KinCalls
+from palaver.client.links import LinkCalls
+from palaver.client.past import PastCalls
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.frames import Welcome
 from palaver.protocol.operations.agents import (
@@ -27,12 +30,12 @@ from palaver.protocol.operations.agents import (
     GetAgent,
     Heartbeat,
     ListAgents,
+    MuteAgent,
     RegisterAgent,
     Registered,
     UnregisterAgent,
     UpdateAgent,
 )
-from palaver.protocol.operations.history import History, ReadHistory, SearchMessages
 from palaver.protocol.operations.messages import (
     ClaimMessages,
     ConfirmMessages,
@@ -46,6 +49,7 @@ from palaver.protocol.operations.messages import (
     SendMessage,
     Sent,
 )
+from palaver.protocol.operations.sessions import GetSessionData, SessionData
 from palaver.protocol.operations.topics import Subscribe, Unsubscribe
 
 log = logging.getLogger("palaver.client")
@@ -66,7 +70,7 @@ class Status(dict[str, str]):
         self.recipients = tuple(recipients)
 
 
-class Agent:
+class Agent(KinCalls, LinkCalls, PastCalls):
     """The agent that this program is. Use it as an async context manager."""
 
     def __init__(self, client_options: dict[str, Any], profile: RegisterAgent) -> None:
@@ -184,6 +188,14 @@ class Agent:
         )
         return record
 
+    async def mute(self, *, for_s: float | None = None, off: bool = False) -> Peer:
+        """Be left alone for a time, or until taken back with `off`: mail waits, and wakes nobody."""
+        return await self._connected.call(MuteAgent(for_s=for_s, off=off))
+
+    async def session_data(self, agent: str, *, since: float = 0.0, tail: int = 2_000) -> SessionData:
+        """The end of an agent's session, as Markdown: what it was told, what it said."""
+        return await self._connected.call(GetSessionData(agent=agent, since=since, tail=tail))
+
     async def subscribe(self, topic: str) -> list[str]:
         """Get what is sent to a topic from now on; returns all subscriptions."""
         return (await self._connected.call(Subscribe(topic=topic))).topics
@@ -205,10 +217,15 @@ class Agent:
         context: Any = None,
         ttl_s: float | None = None,
         confirm: bool = False,
+        direct: bool = False,
+        listen: bool = False,
         key: str | None = None,
         deadline_s: float = CALL_S,
     ) -> Receipt:
-        """Send to a name, a list of names, `broadcast` or `#topic`; returns once it is on disk.
+        """Send to a name, a list of names, `broadcast`, `#topic` or `link:ID`; returns once it is on disk.
+
+        `direct`: on the direct link with that agent, opened if there is none. `listen`: be told how its
+        turns end.
 
         The receipt's `status` tells how far it got; `timeout` means that no broker confirmed it in time.
         A repeat after a time-out, with the same `key`, is harmless.
@@ -226,6 +243,8 @@ class Agent:
             ttl_s=ttl_s,
             key=key or self.new_key(),
             confirm=confirm,
+            direct=direct,
+            listen=listen,
         )
         try:
             return await client.call(operation, deadline_s=deadline_s)
@@ -245,37 +264,6 @@ class Agent:
         """How far a message got, by recipient."""
         reply = await self._connected.call(MessageStatus(id=message_id))
         return Status(reply.id, reply.recipients)
-
-    # -- the past -------------------------------------------------------------------------------------
-
-    async def history(
-        self,
-        *,
-        peer: str | None = None,
-        since: float = 0.0,
-        until: float = 0.0,
-        before: str | None = None,
-        limit: int = 50,
-    ) -> History:
-        """A page of what this agent sent and received, newest first; go on with `before=page.next`."""
-        operation = ReadHistory(peer=peer, since=since, until=until, before=before, limit=limit)
-        return await self._connected.call(operation)
-
-    async def search(
-        self,
-        query: str,
-        *,
-        peer: str | None = None,
-        since: float = 0.0,
-        until: float = 0.0,
-        before: str | None = None,
-        limit: int = 50,
-    ) -> History:
-        """The same, only messages with these words: `deploy "two words" beg*`."""
-        operation = SearchMessages(
-            query=query, peer=peer, since=since, until=until, before=before, limit=limit
-        )
-        return await self._connected.call(operation)
 
     # -- receiving ------------------------------------------------------------------------------------
 

@@ -9,7 +9,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from palaver.client.agent import Agent, Message, Peer, Receipt, Status
+from palaver.protocol.operations.children import ChildRecord
 from palaver.protocol.operations.history import History
+from palaver.protocol.operations.links import LinkRecord
+from palaver.protocol.operations.peers import PeerRecord, PolicyState
+from palaver.protocol.operations.scopes import ClaimRecord, Ownership, ScopeRecord, ScopeRule
+from palaver.protocol.operations.sessions import SessionData
 
 T = TypeVar("T")
 
@@ -113,6 +118,14 @@ class BlockingAgent:
         """See `Agent.update`."""
         return self._run(self._me.update(name=name, capabilities=capabilities, metadata=metadata))
 
+    def mute(self, *, for_s: float | None = None, off: bool = False) -> Peer:
+        """See `Agent.mute`."""
+        return self._run(self._me.mute(for_s=for_s, off=off))
+
+    def session_data(self, agent: str, **options: Any) -> SessionData:
+        """See `Agent.session_data`."""
+        return self._run(self._me.session_data(agent, **options))
+
     def new_key(self) -> str:
         """See `Agent.new_key`."""
 
@@ -156,6 +169,94 @@ class BlockingAgent:
     def unsubscribe(self, topic: str) -> list[str]:
         """See `Agent.unsubscribe`."""
         return self._run(self._me.unsubscribe(topic))
+
+    def open_link(self, members: Sequence[str], **options: Any) -> LinkRecord:
+        """See `Agent.open_link`."""
+        return self._run(self._me.open_link(members, **options))
+
+    def add_member(self, link: str, name: str, **options: Any) -> LinkRecord:
+        """See `Agent.add_member`."""
+        return self._run(self._me.add_member(link, name, **options))
+
+    def leave_link(self, link: str) -> None:
+        """See `Agent.leave_link`."""
+        self._run(self._me.leave_link(link))
+
+    def close_link(self, link: str | None = None, **options: Any) -> LinkRecord:
+        """See `Agent.close_link`."""
+        return self._run(self._me.close_link(link, **options))
+
+    def resume_link(self, link: str) -> LinkRecord:
+        """See `Agent.resume_link`."""
+        return self._run(self._me.resume_link(link))
+
+    def links(self, *, all: bool = False) -> list[LinkRecord]:
+        """See `Agent.links`."""
+        return self._run(self._me.links(all=all))
+
+    def link_history(self, link: str, **options: Any) -> History:
+        """See `Agent.link_history`."""
+        return self._run(self._me.link_history(link, **options))
+
+    def listen(self, agent: str) -> list[str]:
+        """See `Agent.listen`."""
+        return self._run(self._me.listen(agent))
+
+    def unlisten(self, agent: str) -> list[str]:
+        """See `Agent.unlisten`."""
+        return self._run(self._me.unlisten(agent))
+
+    def mark_checkpoint(self) -> None:
+        """See `Agent.mark_checkpoint`."""
+        self._run(self._me.mark_checkpoint())
+
+    def add_peer(self, name: str) -> list[PeerRecord]:
+        """Become peers, both of each other."""
+        return self._run(self._me.add_peer(name))
+
+    def remove_peer(self, name: str) -> list[PeerRecord]:
+        """Be peers no longer."""
+        return self._run(self._me.remove_peer(name))
+
+    def own_peers(self) -> list[PeerRecord]:
+        """Whom this agent shook hands with."""
+        return self._run(self._me.own_peers())
+
+    def send_to_peer(self, to: str, body: Any, **options: Any) -> Receipt:
+        """Send to a peer, and to nobody who is not one."""
+        return self._run(self._me.send_to_peer(to, body, **options))
+
+    def policy(self) -> PolicyState:
+        """Who sees whom in this project."""
+        return self._run(self._me.policy())
+
+    def claim(self, paths: Sequence[str | ScopeRule], **options: Any) -> list[ClaimRecord]:
+        """Claim paths, so that no other agent writes there."""
+        return self._run(self._me.claim(paths, **options))
+
+    def release(self, *paths: str) -> list[ClaimRecord]:
+        """Give claims back, of these paths or all."""
+        return self._run(self._me.release(*paths))
+
+    def who_owns(self, path: str) -> Ownership:
+        """Whose a path is."""
+        return self._run(self._me.who_owns(path))
+
+    def scopes(self) -> list[ScopeRecord]:
+        """Who may write where."""
+        return self._run(self._me.scopes())
+
+    def spawn(self, name: str, client: str, task: str, **options: Any) -> ChildRecord:
+        """Start an agent as a child of this one."""
+        return self._run(self._me.spawn(name, client, task, **options))
+
+    def stop_child(self, name: str) -> ChildRecord:
+        """End a child, or a child's child."""
+        return self._run(self._me.stop_child(name))
+
+    def children(self) -> list[ChildRecord]:
+        """This agent's children, and theirs."""
+        return self._run(self._me.children())
 
     def __iter__(self) -> Iterator[Message]:
         """Messages as they come; one is confirmed when the next is asked for, not if the body raised."""

@@ -1,0 +1,150 @@
+"""Commands on children: spawn, stop, attach, children."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import click
+
+from palaver.cli.documents import document
+from palaver.cli.group import performs
+from palaver.cli.options import as_option, complete_names, json_option
+from palaver.cli.render import format_age, render_json
+from palaver.cli.screen import find_screen, write
+from palaver.cli.speaking import Speaker, ask, ask_as, speak
+from palaver.cli.tables import Column, render_table
+from palaver.cli.texts import clean
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.operations.children import ChildRecord, Children, ListChildren, SpawnAgent, StopAgent
+from palaver.settings import load_settings
+from palaver.spawn.launch import attach_words
+from palaver.spawn.programs import COMMAND, PROGRAMS
+
+
+@click.command("spawn")
+@click.argument("name")
+@click.argument("client", type=click.Choice([*PROGRAMS, COMMAND]))
+@click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
+@click.option("--task", required=True, help="What it shall do; it gets it as a message.")
+@click.option(
+    "--scope",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(),
+    help="What it alone may write, with all beneath; repeatable.",
+)
+@click.option("--cwd", type=click.Path(file_okay=False), default="", help="Where it works; left out: here.")
+@click.option("--headless", is_flag=True, help="Without a window of tmux.")
+@click.option("--quiet-turns", is_flag=True, help="Tell the parent of its end only, not of its turns.")
+@as_option
+@json_option
+@performs(SpawnAgent)
+def spawn(
+    name: str, client: str, command: tuple[str, ...], *, speaker: str | None, as_json: bool, **options: Any
+) -> int:
+    """Start an agent as a child: an agent CLI, or any command.
+
+    It runs in a window of tmux of its own (`palaver attach NAME`), or without one. When it is up it gets its
+    task as a message, and what it says comes back as messages. If it does not come up, its output is shown.
+
+    \b
+    Examples:
+      palaver spawn tester codex --task "Run the tests and fix what fails." --scope tests
+      palaver spawn worker command --task "count" --headless -- ./worker.sh --fast
+    """
+
+    async def work(me: Speaker) -> ChildRecord:
+        return await me.spawn(
+            name,
+            client,
+            options["task"],
+            scope=options["scope"] or None,
+            cwd=options["cwd"],
+            command=command,
+            listen=not options["quiet_turns"],
+            headless=options["headless"],
+        )
+
+    record = speak(speaker, work)
+    write(render_json(document(record)) if as_json else f"{record.name} is up: {clean(record.place)}\n")
+    return 0
+
+
+@click.command("stop")
+@click.argument("name", shell_complete=complete_names)
+@as_option
+@json_option
+@performs(StopAgent)
+def stop(name: str, speaker: str | None, *, as_json: bool) -> int:
+    """End a child: it is asked to, and after five seconds made to.
+
+    \b
+    Examples:
+      palaver stop tester
+      palaver stop tester --as alice
+    """
+    record: ChildRecord = ask_as(speaker, StopAgent(name=name))
+    write(render_json(document(record)) if as_json else f"{record.name} is being ended.\n")
+    return 0
+
+
+@click.command("attach")
+@click.argument("name", shell_complete=complete_names)
+@json_option
+@performs(ListChildren)
+def attach(name: str, *, as_json: bool) -> int:
+    """Show the window of a child, to look or to type.
+
+    Leave it with Ctrl-B D; the child goes on. With --json, the command that shows it.
+
+    \b
+    Example:
+      palaver attach tester
+    """
+    found = [each for each in ask(ListChildren()).children if each.name.lower() == name.lower()]
+    if not found:
+        raise PalaverError("unknown_agent", f"No child {name!r} runs.", "See `palaver children`.")
+    if not found[0].place.startswith("tmux"):
+        raise PalaverError("conflict", f"{name!r} has no window.", f"Its output is in {found[0].place}.")
+    words = attach_words(load_settings().home / "children", found[0].name)
+    if as_json:
+        write(render_json({"command": words}))
+        return 0
+    return os.execvp(words[0], words)
+
+
+@click.command("children")
+@as_option
+@json_option
+@performs(ListChildren)
+def children(speaker: str | None, *, as_json: bool) -> int:
+    """Show the agents that agents have started.
+
+    All of them; or with --as, beneath an agent, its own children and theirs.
+
+    \b
+    Examples:
+      palaver children
+      palaver children --json | jq -r '.children[].name'
+    """
+    reply: Children = ask_as(speaker, ListChildren())
+    if as_json:
+        write(render_json(document(reply)))
+        return 0
+    if not reply.children:
+        write("No agent has started another.\n")
+        return 0
+    rows, now = reply.children, time.time()
+    columns = [
+        Column("NAME", [each.name for each in rows], style="bold"),
+        Column("PARENT", [each.parent for each in rows]),
+        Column("STATUS", [each.status for each in rows]),
+        Column("KIND", [clean(each.kind) for each in rows], rank=2),
+        Column("SINCE", [format_age(now - each.since) for each in rows], rank=3, style="dim"),
+        Column("PLACE", [clean(each.place) for each in rows], rank=1),
+        Column("SCOPE", [clean(", ".join(map(str, each.rules))) for each in rows]),
+    ]
+    write(render_table(columns, find_screen()))
+    return 0

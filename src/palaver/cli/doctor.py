@@ -1,0 +1,196 @@
+"""`palaver doctor`: what is wrong, what to do about it, and a probe that proves how an agent is reached."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import click
+import msgspec
+
+from palaver.cli.checks import (
+    WORDS_OF_KINDS,
+    Check,
+    check_agents,
+    check_broker,
+    check_clients,
+    check_diagnosis,
+    check_home,
+    check_port,
+)
+from palaver.cli.group import performs
+from palaver.cli.options import Duration, as_option, complete_names, json_option
+from palaver.cli.render import format_age, render_json
+from palaver.cli.screen import ERR, Screen, find_screen, write
+from palaver.cli.speaking import Speaker, ask, speak
+from palaver.cli.texts import clean, wrap
+from palaver.integrations.install.clients import CLIENTS
+from palaver.protocol.errors import ERRORS, PalaverError
+from palaver.protocol.operations.agents import AgentRecord, GetAgent, ListAgents
+from palaver.protocol.operations.broker import Diagnose
+from palaver.settings import load_settings
+
+STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
+PROBE = "A probe by `palaver doctor`, to see that mail reaches you. Nothing to do, and no answer is needed."
+PROBE_S = 60.0
+LOOK_S = 0.2
+DONE = ("read", "answered")
+OVER = ("expired", "denied")
+
+
+@click.command()
+@click.argument("agent", required=False, shell_complete=complete_names)
+@click.option("--probe", is_flag=True, help="Send AGENT a real message, and follow it; it costs a turn.")
+@click.option(
+    "--wait", "wait_s", type=Duration(), default=PROBE_S, metavar="TIME", help="How long to follow it (60 s)."
+)
+@as_option
+@json_option
+@performs(Diagnose)
+def doctor(agent: str | None, wait_s: float, speaker: str | None, *, probe: bool, as_json: bool) -> int:
+    """Find out what is wrong, and prove what works.
+
+    Looks at the broker, its home, the clients and each agent, and says what to do. It changes nothing. With
+    --probe a small message goes to the agent: read by evidence, or told how far it got.
+
+    \b
+    Examples:
+      palaver doctor
+      palaver doctor bob --probe
+      palaver doctor --json | jq '.checks[] | select(.level != "ok")'
+    """
+    if probe and agent is None:
+        raise click.UsageError("--probe needs an agent to send to.")
+    checks, record = find_checks(agent)
+    if not as_json:
+        write(render_checks(checks, find_screen()))
+    outcome: dict[str, Any] | None = None
+    if probe and record is not None:
+        outcome, check = _probe(record, speaker, wait_s, tell=not as_json)
+        checks.append(check)
+        if not as_json:
+            write(render_checks([check], find_screen()))
+    failed = [check for check in checks if check.level == "fail"]
+    if as_json:
+        whole = {"fine": not failed, "checks": [_document(check) for check in checks], "probe": outcome}
+        write(render_json(whole))
+    return ERRORS[failed[0].code].exit if failed else 0
+
+
+def find_checks(name: str | None) -> tuple[list[Check], AgentRecord | None]:
+    """All checks, or those that concern one agent.
+
+    Raises:
+        PalaverError: `unknown_agent`.
+    """
+    settings = load_settings()
+    broker, checks = check_broker(settings)
+    diagnosis = None if broker is None else _ask_diagnosis(checks)
+    agents: list[AgentRecord] = []
+    record: AgentRecord | None = None
+    if name is not None:
+        if broker is None:
+            return checks, None
+        record = ask(GetAgent(name=name), settings=settings, autostart=False)
+        agents, word = [record], WORDS_OF_KINDS.get(record.kind)
+        words = [] if word is None else [word]
+    else:
+        words = list(CLIENTS)
+        checks += check_home(settings)
+        if broker is not None:
+            agents = ask(ListAgents(all=True), settings=settings, autostart=False).agents
+    checks += check_port(settings, diagnosis)
+    checks += check_clients(words) if words else []
+    checks += check_agents(agents)
+    if record is not None and record.status == "online":
+        checks += _paths_of(record)
+    if diagnosis is not None:
+        checks += check_diagnosis(diagnosis, only="" if record is None else record.name)
+    return checks, record
+
+
+def _ask_diagnosis(checks: list[Check]) -> Any:
+    try:
+        return ask(Diagnose(), autostart=False)
+    except PalaverError as error:  # an older broker does not know the question
+        checks.append(Check(about="broker", level="warn", words=error.message, advice=error.advice))
+        return None
+
+
+def _paths_of(agent: AgentRecord) -> list[Check]:
+    now = time.time()
+    checks: list[Check] = []
+    for path in agent.paths:
+        age = "never seen to work" if path.last_at is None else format_age(now - path.last_at)
+        last = age if path.last_at is None else f"last worked {age}"
+        state = "works" if path.works else "shut"
+        words = "; ".join(each for each in (f"{path.name}: {state}", path.note, last) if each)
+        checks.append(Check(about=agent.name, words=words))
+    return checks
+
+
+# -- the probe ----------------------------------------------------------------------------------------
+
+
+def _probe(
+    agent: AgentRecord, speaker: str | None, wait_s: float, *, tell: bool
+) -> tuple[dict[str, Any], Check]:
+    began = time.monotonic()
+
+    async def work(me: Speaker) -> dict[str, Any]:
+        sent = await me.send(agent.name, PROBE, kind="notification", ttl_s=max(wait_s, 1.0))
+        state = "pending" if sent.id else sent.status
+        evidence, last = "", ""
+        while sent.id and state not in (*DONE, *OVER) and time.monotonic() - began < wait_s:
+            (receipt,) = (await me.status(sent.id)).recipients
+            state, evidence = receipt.state, receipt.evidence
+            if state != last and tell:
+                write(f"{sent.id}  {state}, after {time.monotonic() - began:.1f} s\n", ERR)
+            last = state
+            await asyncio.sleep(LOOK_S)
+        return {"id": sent.id, "state": state, "evidence": evidence, "note": sent.note}
+
+    outcome = speak(speaker, work)
+    outcome["took_s"] = round(time.monotonic() - began, 1)
+    before = {path.name: path.last_at for path in agent.paths}
+    now = ask(GetAgent(name=agent.name), autostart=False)
+    by = [path.name for path in now.paths if path.last_at and path.last_at != before.get(path.name)]
+    outcome["by"] = by
+    if outcome["state"] in DONE:
+        way = f", by {' and '.join(by)}" if by else ""
+        how = f"({outcome['evidence']}){way}"
+        words = f"the probe {outcome['id']} was {outcome['state']} after {outcome['took_s']} s {how}"
+        return outcome, Check(about=agent.name, words=words)
+    words = f"the probe {outcome['id']} is {outcome['state']} after {outcome['took_s']} s"
+    note = outcome["note"]
+    advice = "It waits for its next turn, and then expires." if outcome["state"] == "pending" else ""
+    return outcome, Check(
+        about=agent.name,
+        level="fail",
+        words=f"{words}; {note}" if note else words,
+        advice=advice or "Look at its screen; its client has the message.",
+        code="timeout",
+    )
+
+
+# -- words --------------------------------------------------------------------------------------------
+
+
+def render_checks(checks: list[Check], screen: Screen) -> str:
+    """One line for each, and what to do below it."""
+    size = max((len(check.about) for check in checks), default=0)
+    lines: list[str] = []
+    for check in checks:
+        level = screen.paint(check.level.ljust(4), STYLES[check.level])
+        head = f"{level}  {clean(check.about).ljust(size)}  "
+        indent = " " * (size + 8)
+        first, *rest = wrap([clean(check.words)], indent=indent, width=screen.width)
+        lines += [head + first[len(indent) :], *rest]
+        if check.level != "ok" and check.advice:
+            lines += wrap([f"→ {clean(check.advice)}"], indent=indent, width=screen.width)
+    return "\n".join(lines) + "\n"
+
+
+def _document(check: Check) -> dict[str, Any]:
+    return {key: value for key, value in msgspec.to_builtins(check).items() if key != "code"}
