@@ -21,6 +21,9 @@ from bench.process import raise_file_limit
 from bench.report import Section, write_json
 from bench.rows.command import measure_commands
 from bench.rows.growth import measure_agents, measure_backlog
+from bench.rows.hook_cost import measure_hook_cost
+from bench.rows.hook_process import measure_hook_processes
+from bench.rows.link_fan_out import measure_link_fan_out
 from bench.rows.load import measure_load
 from bench.rows.mcp_call import measure_mcp_call
 from bench.rows.mcp_memory import measure_mcp_memory
@@ -28,11 +31,14 @@ from bench.rows.mcp_schema import measure_mcp_schema
 from bench.rows.mcp_stall import measure_mcp_stall
 from bench.rows.mcp_start import measure_mcp_start
 from bench.rows.memory import measure_memory
+from bench.rows.reach_idle import measure_reach_idle
+from bench.rows.reach_turn import measure_reach_turn
 from bench.rows.stored import measure_stored
 from bench.table import render
 from bench.workshop import Workshop
 
 JSON_FILE = Path("build/bench.json")
+ALL = "*"
 
 Measure = Callable[[Workshop], Section]
 
@@ -79,6 +85,8 @@ def names(plan: Plan) -> list[str]:
 def select(plan: Plan, pattern: str) -> dict[str, Measure]:
     """The measurements whose name matches; what needs the same full store is measured together."""
     wanted = {name for name in names(plan) if fnmatch.fnmatch(name, f"*{pattern}*")}
+    if pattern == ALL and not plan.judges:
+        wanted -= _WITH_CLIENTS  # they alone take longer than a quick run is to take; ask for them by name
     chosen: dict[str, Measure] = {
         f"load-{clients}x{size}": partial(measure_load, clients=clients, body_bytes=size)
         for clients, size in plan.cells
@@ -96,12 +104,18 @@ _GROUPS: Mapping[str, Measure] = {
     "memory": measure_memory,
     "growth-agents": measure_agents,
     "growth-backlog": measure_backlog,
+    "link-fan-out": measure_link_fan_out,
     "mcp-start": measure_mcp_start,
     "mcp-memory": measure_mcp_memory,
     "mcp-call": measure_mcp_call,
     "mcp-stall": measure_mcp_stall,
     "mcp-schema": measure_mcp_schema,
+    "hook-cost": measure_hook_cost,
+    "hook-process": measure_hook_processes,
+    "reach-turn": measure_reach_turn,
+    "reach-idle": measure_reach_idle,
 }
+_WITH_CLIENTS = frozenset({"hook-cost", "reach-turn", "reach-idle"})
 _STORED: Mapping[str, str] = {"stored": "load on a long history", "restart": "kill -9 to first ack"}
 
 
@@ -121,7 +135,7 @@ def _measure(chosen: Mapping[str, Measure], workshop: Workshop) -> dict[str, Sec
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and smaller rows, about a minute")
-    parser.add_argument("--rows", default="*", metavar="PATTERN", help="only rows whose name matches")
+    parser.add_argument("--rows", default=ALL, metavar="PATTERN", help="only rows whose name matches")
     parser.add_argument("--rounds", type=int, metavar="N", help="instead of the plan's number")
     parser.add_argument(
         "--patience", type=float, metavar="S", help="wait so long before a round of load for a quiet machine"

@@ -28,6 +28,9 @@ class Plan:
     mcp_calls: int
     mcp_sessions: int
     mcp_stall_s: float
+    hook_calls: int
+    hook_processes: int
+    reaches: int
 
     @property
     def judges(self) -> bool:
@@ -66,6 +69,9 @@ FULL = Plan(
     mcp_calls=1_000,
     mcp_sessions=50,
     mcp_stall_s=1.5,
+    hook_calls=64,
+    hook_processes=25,
+    reaches=5,
 )
 
 QUICK = Plan(
@@ -88,4 +94,7 @@ QUICK = Plan(
     mcp_calls=200,
     mcp_sessions=50,
     mcp_stall_s=0.5,
+    hook_calls=12,
+    hook_processes=5,
+    reaches=2,
 )

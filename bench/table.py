@@ -26,6 +26,14 @@ What these figures do not show
   into an inbox; the client is a bare pipe, so a real client adds its own time to both.
 - Pings come back to back, which nobody does; both processors are busy with them while the shim comes. The
   longest of some thousand round trips is the scheduler's as often as the broker's: compare "nobody comes".
+- "tool call": real clients with a scripted model that answers at once; from its answer to the next request.
+  All variants of a client run at once and are led call by call, by turns. "palaver − …" is the median
+  of differences between calls side by side, not of medians. Codex's call runs a command, the others' reads.
+- "hook process": from spawn to end, without the shell that a client puts before it. hcom's hook writes into
+  its database itself; ours asks the broker, which commits the hand-over and keeps a receipt.
+- "sent → in the model's context": in a turn it holds one send and one tool call, for no client takes mail in
+  between; min–max over the messages. Idle: palaver waits 150 ms for more to join, Codex looks into its queue
+  every ten seconds, and Gemini CLI is woken by a line that is typed into its tmux.
 - Closed loop, one send in flight for each client: latency under a light, paced load is lower.
 - Few cores shared with others: differences under 20 % are noise, see min–max, and where "others" (the rest of
   the machine, in percent of one processor) is not small, all is. CPU per message is steadier than msg/s."""
