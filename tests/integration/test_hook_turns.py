@@ -73,14 +73,17 @@ async def test_a_turn_is_reported_once_with_its_final_text(codex: Client, turns:
     assert await turns.ended(2) == [("ended", True, said("Done.")), ("interrupted", True, "")]
 
 
-async def test_a_turn_that_mail_keeps_going_has_not_ended(codex: Client, join: Join, turns: Turns) -> None:
+async def test_what_was_said_before_mail_kept_a_turn_going_is_told_too(
+    codex: Client, join: Join, turns: Turns
+) -> None:
     alice = await join("alice")
     await codex.hook("UserPromptSubmit", prompt="Work.")
     await alice.send("worker", "One more thing.")
     assert (await codex.hook("Stop", last_assistant_message="First."))["decision"] == "block"
+    assert await codex.hook("Stop", last_assistant_message="First.") == {}, "registered twice"
     assert await activity(alice) == "busy"
     await codex.hook("Stop", last_assistant_message="All of it.")
-    assert await turns.ended(1) == [("ended", True, said("All of it."))]
+    assert await turns.ended(2) == [("ended", True, said("First.")), ("ended", False, said("All of it."))]
     assert await activity(alice) == "idle"
 
 

@@ -223,6 +223,25 @@ def test_a_book_tells_what_its_agent_does(events: list[What], state: str) -> Non
     assert book.heard == len(events)
 
 
+def test_a_part_of_a_turn_is_told_once_and_its_end_only_if_it_went_on() -> None:
+    book = book_of()
+    stop = event("turn_ended", final_text="First.")
+    book.note(event("prompt", prompt="Work."))
+    book.note(stop)
+    assert told(book.part(stop)) == [("t1.c1", "ended", "First.")]
+    assert (told(book.close(stop)), book.state) == ([], "idle"), "nothing kept it going: that was its end"
+    book.note(event("prompt", prompt="Work."))
+    book.note(stop)
+    (part,) = book.part(stop)
+    book.keep_going()
+    assert (part.id, part.turn.human, book.state) == ("t2.c1", True, "busy")
+    assert (book.close(stop), book.state) == ([], "busy"), "registered twice"
+    last = event("turn_ended", final_text="Second.")
+    book.note(last)
+    (ending,) = book.close(last)
+    assert (ending.id, ending.text, ending.turn.human, book.state) == ("t2", "Second.", False, "idle")
+
+
 def test_the_last_final_text_is_kept() -> None:
     book = book_of()
     for what, text in (("turn_ended", "First."), ("turn_ended", ""), ("interrupted", "")):

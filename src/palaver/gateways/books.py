@@ -127,7 +127,22 @@ class Book:
     def close(self, event: HookEvent) -> list[Ending]:
         """The event ends a turn, and nothing keeps it from ending."""
         outcome = _CLOSING.get(event.what)
+        if outcome == "ended" and self.turns.is_part_again(event.final_text):
+            self.state = "busy"
+            return []
         return [] if outcome is None else self.finish(outcome, event.final_text)
+
+    def part(self, event: HookEvent) -> list[Ending]:
+        """What it has finally said before mail that may keep its turn going."""
+        endings = self.turns.part(event.final_text)
+        if endings:
+            self.final_text, self.final_at = endings[-1].text, time.time()
+        return endings
+
+    def keep_going(self) -> None:
+        """Mail keeps its turn from ending."""
+        self.state = "busy"
+        self.turns.keep_going()
 
     def finish(self, outcome: Outcome, text: str = "") -> list[Ending]:
         """The turn is over, whoever told so."""

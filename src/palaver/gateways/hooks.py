@@ -118,7 +118,7 @@ class Hooks:
                 self._tell(book, endings + book.close(event))
                 raise
         if fetched.text and event.continues:
-            book.state = "busy"
+            book.keep_going()
         elif not fetched.text:
             endings += book.close(event)
         self._tell(book, endings)
@@ -247,7 +247,11 @@ class Hooks:
             return Fetched()
         if event.continues and (agent.is_muted(self._engine.clock.now) or not book.may_continue()):
             return Fetched()
-        return await self.fetch(book, "hook", END_OF_TURN if event.continues else MID_TURN)
+        if not event.continues:
+            return await self.fetch(book, "hook", MID_TURN)
+        for ending in book.part(event):
+            self._report(agent, ending)  # before it hears anything new
+        return await self.fetch(book, "hook", END_OF_TURN)
 
     async def fetch(self, book: Book, path: str, way: str) -> Fetched:
         """What waits for an agent, on a lease, as text for its model; empty if there is nothing new."""

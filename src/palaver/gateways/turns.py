@@ -1,7 +1,9 @@
 """The turns of one agent's main conversation, as its client's hooks show them: who began one, how it ended.
 
-A turn ends once. Some clients do not tell every end (an Esc in Claude Code, a model that fails in Codex):
-then the next turn tells it, or the client's own files do, before that.
+A turn ends once. What an agent finally said before mail kept its turn going is a part, reported for itself:
+the words of whoever speaks while others speak would else be lost to them. Some clients do not tell every end
+(an Esc in Claude Code, a model that fails in Codex): then the next turn tells it, or the client's own files
+do, before that.
 """
 
 from __future__ import annotations
@@ -44,6 +46,10 @@ class Turn(msgspec.Struct, kw_only=True):
     """A prompt was seen at its beginning; else it began before anything was heard of it, or by a message."""
     waits: int = 0
     """How often it has waited for its human."""
+    parts: int = 0
+    """How often it finally said something, and went on."""
+    is_told: bool = False
+    """What it said last was reported as a part; if nothing keeps it going, that was its end."""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -66,6 +72,8 @@ class Turns:
         self._clock = clock
         self._last = ("", "", 0.0)
         """Of the last end: the client's word, the text, and when."""
+        self._part = ("", 0.0)
+        """Of the last part: the text, and when."""
         self.current: Turn | None = None
         self.is_waiting = False
         self.checkpoint_next = False
@@ -136,13 +144,37 @@ class Turns:
         self.current.waits += 1
         return [Ending(self.current, f"{self.current.id}.w{self.current.waits}", "waiting", clean_text(text))]
 
+    def part(self, text: str) -> list[Ending]:
+        """It has finally said something, and mail may keep it going."""
+        turn = self.current
+        if turn is None or not text.strip():
+            return []
+        turn.parts += 1
+        turn.is_told = True
+        self._part = text, self._clock()
+        said = msgspec.structs.replace(turn)
+        return [Ending(said, f"{turn.id}.c{turn.parts}", "ended", clean_text(text))]
+
+    def is_part_again(self, text: str) -> bool:
+        """Whether a hook that is registered twice tells a part again, which kept going."""
+        said, at = self._part
+        turn = self.current
+        going = turn is not None and bool(turn.parts) and not turn.is_told
+        return going and text == said and self._clock() - at < DOUBLE_S
+
+    def keep_going(self) -> None:
+        """Mail keeps the turn from ending; what follows is no human's doing."""
+        if self.current is not None:
+            self.current.is_told = self.current.human = self.current.checkpoint = False
+
     def end(self, outcome: Outcome, text: str = "") -> list[Ending]:
         """The current turn is over; nothing if there is none."""
         turn, self.current, self.is_waiting = self.current, None, False
         if turn is None:
             return []
         self._last = turn.word, text, self._clock()
-        return [Ending(turn, turn.id, outcome, clean_text(text))]
+        told = turn.is_told and outcome == "ended"
+        return [] if told else [Ending(turn, turn.id, outcome, clean_text(text))]
 
     def _is_repeated(self, event: HookEvent) -> bool:
         word, text, at = self._last

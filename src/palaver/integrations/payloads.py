@@ -28,6 +28,7 @@ class Hook(msgspec.Struct, frozen=True):
 
 OTHER = Hook("other")
 _SAID: dict[What, str] = {"turn_ended": "last_assistant_message", "waiting": "message"}
+_ANSWERED = "last_assistant_message"
 """The field with what the client's human reads then."""
 
 
@@ -54,7 +55,7 @@ def parse_payload(payload: Mapping[str, Any], hooks: Mapping[str, Hook], *, turn
         turn=_short(payload, turn),
         prompt=_text(payload, "prompt") if hook.what == "prompt" else "",
         typed=hook.what == "prompt",
-        final_text=_text(payload, _SAID[hook.what]) if hook.what in _SAID else "",
+        final_text=_text(payload, _SAID.get(hook.what, _ANSWERED if hook.continues else "")),
         source=_short(payload, "source") or _short(payload, "reason"),
         tool_call=_short(payload, "tool_use_id") or _first_call(payload),
         subagent=is_subagent,

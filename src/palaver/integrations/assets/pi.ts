@@ -241,7 +241,7 @@ export default function (pi: any) {
     const parts = event.message.content.filter((part: any) => part.type === "text")
     // What the model says before it calls a tool is not its final answer.
     last = event.toolResults.length ? "" : parts.map((part: any) => part.text).join("")
-    const text = await tell(event.toolResults.length ? "tool_used" : "answered")
+    const text = event.toolResults.length ? await tell("tool_used") : await tell("answered", { last_assistant_message: last })
     if (text) return { entries: [...event.entries, { type: "custom_message", ...message(text) }], continue: true }
   })
 
