@@ -1,11 +1,14 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup node-setup bench-setup up test test-mcp try-clients client-setup check reference format kills bench bench-quick clean
+.PHONY: help setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference format kills bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
 # How often `make kills` kills the broker.
 N ?= 1000
+
+# `write`: make test-clients writes docs/delivery-matrix.md.
+PALAVER_MATRIX ?=
 
 BIN := .venv/bin
 
@@ -22,7 +25,7 @@ up: setup ## run the broker in the foreground
 	@exec $(BIN)/palaver up
 
 test-setup:
-	@PYTHON='$(PYTHON)' scripts/setup zsh
+	@PYTHON='$(PYTHON)' scripts/setup zsh tmux
 
 test: test-setup ## run the whole test suite, but for what needs foreign programs
 	@$(BIN)/python -m pytest --ignore=tests/mcp --ignore=tests/end_to_end
@@ -34,8 +37,9 @@ client-setup: setup
 	@PYTHON='$(PYTHON)' scripts/setup tmux
 	@scripts/setup-clients
 
-try-clients: client-setup ## the real agent CLIs through palaver, against a scripted model (in the making)
-	@$(BIN)/python -m pytest tests/end_to_end
+# Two at a time: a client waits more than it works.
+test-clients: client-setup ## the real agent CLIs through palaver, against a scripted model: the delivery matrix
+	@PALAVER_MATRIX='$(PALAVER_MATRIX)' $(BIN)/python -m pytest -n 2 tests/end_to_end
 
 test-mcp: node-setup ## let the MCP Inspector and the conformance suite test the MCP server
 	@$(BIN)/python -m pytest tests/mcp

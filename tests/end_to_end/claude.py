@@ -12,6 +12,7 @@ class Claude(Client):
 
     kind = "claude-code"
     short = "claude"
+    evidence = "request"
     ready_mark = "? for shortcuts"
     interrupt_keys = ("Escape", "C-u")  # an unanswered prompt goes back to the input line
     unlisted = f"mcp__{SERVER}__{{}}"

@@ -50,6 +50,8 @@ class Client(ABC):
     """What palaver calls agents of it."""
     short: str
     """As names of agents have it."""
+    evidence: str
+    """By what the sender's receipt tells that mail was read."""
     unlisted: str = "{}"
     """The name of palaver's tools, where the client does not offer them to its model at first."""
     events: tuple[str, ...] = ()
@@ -83,6 +85,10 @@ class Client(ABC):
     @abstractmethod
     def configure(self, server: Sequence[str] = (), hook: str = "") -> None:
         """Write its settings: palaver's MCP server, and a shell command for every hook event."""
+
+    def wait_for_tools(self) -> bool:
+        """Have it ask its model only when palaver's tools are there; whether it would begin without them."""
+        return False
 
     @abstractmethod
     def headless(self, prompt: str, *, resume: str = "") -> list[str]:

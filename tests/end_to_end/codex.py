@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.end_to_end.clients import KEY, SERVER, Client, machine, package
 
@@ -24,6 +25,8 @@ requires_openai_auth = false
 [analytics]
 enabled = false
 
+"""
+PROJECT = """
 [projects.{project}]
 trust_level = "trusted"
 """
@@ -32,6 +35,7 @@ MCP = """
 command = {command}
 args = {args}
 default_tools_approval_mode = "approve"
+required = true
 """
 HOOK = """
 [[hooks.{event}]]
@@ -47,6 +51,7 @@ class Codex(Client):
 
     kind = "codex"
     short = "codex"
+    evidence = "transcript"
     ready_mark = "Ask Codex to do anything"
     unlisted = f"mcp__{SERVER}/{{}}"
     events = (
@@ -75,13 +80,28 @@ class Codex(Client):
     def configure(self, server: Sequence[str] = (), hook: str = "") -> None:
         """`~/.codex/config.toml`."""
         # A JSON string or list of strings is one of TOML too.
-        text = CONFIG.format(url=json.dumps(f"{self.model_url}/v1"), project=json.dumps(str(self.project)))
+        text = CONFIG.format(url=json.dumps(f"{self.model_url}/v1"))
+        text += PROJECT.format(project=json.dumps(str(self.project)))
         if server:
             args = json.dumps(list(server[1:]))
             text += MCP.format(server=SERVER, command=json.dumps(server[0]), args=args)
         for event in self.events if hook else ():
             text += HOOK.format(event=event, command=json.dumps(hook))
         self.write(".codex/config.toml", text)
+
+    def trust_project(self, project: Path) -> None:
+        """Work in one more folder without being asked."""
+        with (self.home / ".codex/config.toml").open("a", encoding="utf-8") as file:
+            file.write(PROJECT.format(project=json.dumps(str(project))))
+
+    def wait_for_tools(self) -> bool:
+        """For a server that is not required it waits a second or two, and a busy machine takes longer."""
+        path = self.home / ".codex/config.toml"
+        table = f"[mcp_servers.{SERVER}]\n"
+        text = path.read_text("utf-8")
+        assert table in text
+        path.write_text(text.replace(table, f"{table}required = true\n"), encoding="utf-8")
+        return True
 
     def headless(self, prompt: str, *, resume: str = "") -> list[str]:
         """`exec`; only the final text goes to stdout."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -13,15 +14,38 @@ import pytest
 
 import palaver
 from palaver.cli.mcp import shim_command
-from tests.end_to_end.claude import Claude
 from tests.end_to_end.clients import Client
-from tests.end_to_end.codex import Codex
-from tests.end_to_end.gemini import Gemini
+from tests.end_to_end.matrix import FAILS, ROWS, UNSTEADY, WRITING, outcomes, save_table
 from tests.end_to_end.model import Model
-from tests.end_to_end.opencode import OpenCode
+from tests.end_to_end.programs import PROGRAMS
 from tests.integration.world import Home, Join
 
-PROGRAMS: dict[str, type[Client]] = {each.short: each for each in (Claude, Codex, Gemini, OpenCode)}
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell which cells of the delivery matrix failed, once or twice; write the table if that is wanted."""
+    stats: dict[str, list[object]] = terminalreporter.stats
+    reports = [each for some in stats.values() for each in some if isinstance(each, pytest.TestReport)]
+    played = outcomes(each for each in reports if each.when == "call")
+    shaky = {place: cell for place, cell in played.items() if cell.outcome in (UNSTEADY, FAILS)}
+    if shaky:
+        terminalreporter.section("delivery matrix")
+    for (row, column), each in shaky.items():
+        terminalreporter.line(f"{each.outcome}: {ROWS[row]}, {column}: {each.note}")
+    if WRITING:
+        save_table(played)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test uses the home of whoever runs it, nor settings of theirs."""
+    empty = tmp_path_factory.mktemp("nobody")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [each for each in os.environ if each.startswith(("PALAVER_", "XDG_", "TMUX"))]:
+            patch.delenv(name)
+        patch.setenv("HOME", str(empty))
+        yield
+    left = [str(path.relative_to(empty)) for path in empty.rglob("*")]
+    assert not left, f"tests have left something in a home that is not theirs: {left}"
 
 
 class Install(Protocol):

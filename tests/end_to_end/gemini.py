@@ -13,6 +13,7 @@ class Gemini(Client):
 
     kind = "gemini-cli"
     short = "gemini"
+    evidence = "transcript"
     relaunches = True
     ready_mark = "Type your message"
     unlisted = f"mcp_{SERVER}_{{}}"

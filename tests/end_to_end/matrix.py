@@ -1,15 +1,17 @@
 """The delivery matrix: which client can be reached in which state. Its cells, and the table of outcomes.
 
-A cell is a test of one row and one column. One that fails is played once more, on a stage of its own. With
-`PALAVER_MATRIX=write` in the environment outcomes go into `docs/delivery-matrix.md`; a plain run leaves it.
+A cell is a test of one row and one column. One that fails is played once more, on a stage of its own, and
+both outcomes are told. With `PALAVER_MATRIX=write` in the environment outcomes go into
+`docs/delivery-matrix.md`; a plain run leaves it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -20,32 +22,46 @@ from tests.end_to_end.stage import Stage, open_stage
 
 TABLE = ROOT / "docs" / "delivery-matrix.md"
 WRITING = os.environ.get("PALAVER_MATRIX") == "write"
-CELL_S = 200
 ATTEMPTS = 2
+ATTEMPT_S = 150
+ENDING_S = 30
+PROPERTY = "matrix"
+"""Under which a test's report has the outcome."""
 NOTE_CHARS_MAX = 300
 
-ROWS = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI", "mcp": "plain MCP client"}
+ROWS = {
+    "claude": "Claude Code",
+    "codex": "Codex",
+    "gemini": "Gemini CLI",
+    "opencode": "OpenCode",
+    "pi": "Pi",
+    "mcp": "plain MCP client",
+}
 PACKAGES = {
     "claude": "@anthropic-ai/claude-code",
     "codex": "@openai/codex",
     "gemini": "@google/gemini-cli",
+    "opencode": "opencode-ai",
+    "pi": "@earendil-works/pi-coding-agent",
 }
 COLUMNS = {
     "tool call": "the model calls palaver's tools, and a peer gets what it sends",
     "mid-turn": "mail that comes during a turn is in the next request of that turn",
     "end of turn": "mail that comes during the last answer of a turn keeps the turn going",
     "idle": "mail starts a turn in a session that waits for its user, in a terminal",
-    "after Esc": "the same after the user has interrupted a turn",
+    "beyond time-out": "the same after more time than a hook, a waiter or a poll of the client may take",
+    "after Esc": "the same as idle after the user has interrupted a turn",
     "offline": "mail that was sent while the client was closed is in its next run",
     "burst": "twenty messages during one turn, in order",
-    "large body": "a body of 60 KiB is announced and fetched part by part, whole",
+    "large body": "a body of 64 KiB, the most there is, is announced and fetched part by part, whole",
     "parallel calls": "mail while two tool calls run at once",
     "sub-agent": "mail while a sub-agent runs enters the main conversation, and not the sub-agent's",
     "client killed": "`kill -9` of the client between delivery and read, then a resumed session",
     "broker killed": "`kill -9` of the broker between delivery and read",
     "model error": "the model fails twice on the request that has the mail, and is asked again",
     "reply": "an answer with `re` makes the receipt `answered`",
-    "headless speed": "a headless run ends as fast as without palaver (medians of five runs in turn)",
+    "final text": "a turn's end is noted once, with the final answer alone: nothing from before a tool call",
+    "headless speed": "a headless run ends as fast as without palaver (the median ratio of pairs of runs)",
     "uninstall": "after `palaver uninstall` every file is as before, byte for byte",
 }
 
@@ -58,9 +74,9 @@ HEAD = """\
 
 Real clients against a scripted model, on loopback. A cell holds if the mail stands exactly once in what the
 model was asked, by the record of its requests, and the sender's receipt tells so by evidence. Written by
-`PALAVER_MATRIX=write .venv/bin/python -m pytest tests/end_to_end -k matrix`; do not edit.
+`make test-clients PALAVER_MATRIX=write`; do not edit.
 
-- `yes`: it holds.
+- `yes`: it holds; the notes say how, where that is not by the client's own means.
 - `limit`: the client makes it impossible; the notes say why, and a test shows what happens instead.
 - `unsteady`: it failed once and held when it was played again. `fails`: it failed twice.
 """
@@ -77,6 +93,13 @@ class Cell(NamedTuple):
 
 LIMITS: dict[tuple[str, str], str] = {}
 """Why a client cannot do what a column asks, by row and column."""
+BY_TYPING = "by a line that palaver types into its tmux pane; elsewhere mail comes with the next prompt"
+REMARKS = {
+    ("claude", "beyond time-out"): f"its waiter may wait a week; after that {BY_TYPING}",
+    ("codex", "after Esc"): f"its queue rests after an interrupt: {BY_TYPING}",
+    **{("gemini", column): BY_TYPING for column in ("idle", "beyond time-out", "after Esc")},
+}
+"""How a cell holds, where that is worth telling."""
 DECLARED: set[tuple[str, str]] = set()
 """All cells that a test plays, or that have a reason not to be played."""
 UNPLAYED: dict[tuple[str, str], Cell] = {}
@@ -92,18 +115,14 @@ def cell(column: str, *rows: str, **limits: str) -> Callable[[Play], Any]:
         for row in played:
             declare(row, column, limits.get(row, ""))
 
-        async def test(row: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-            faults: list[str] = []
-            try:
-                await attempt(play, row, column, folder=tmp_path, faults=faults)
-            finally:
-                if faults:
-                    with capsys.disabled():
-                        print(f"\n{ROWS[row]}, {column}: {tell(faults)}")
+        async def test(row: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+            told: list[tuple[str, object]] = cast("pytest.Item", request.node).user_properties
+            await attempt(play, row, column, folder=tmp_path, record=told.append)
 
         test.__name__ = test.__qualname__ = play.__name__
         test.__doc__, test.__module__ = play.__doc__, play.__module__
-        return pytest.mark.timeout(CELL_S)(pytest.mark.parametrize("row", played)(test))
+        bounded = pytest.mark.timeout(ATTEMPTS * (ATTEMPT_S + ENDING_S))
+        return bounded(pytest.mark.parametrize("row", played)(test))
 
     return decorate
 
@@ -122,21 +141,24 @@ def declare(row: str, column: str, limit: str) -> None:
         LIMITS[row, column] = limit
 
 
-async def attempt(play: Play, row: str, column: str, *, folder: Path, faults: list[str]) -> None:
-    """Play a cell, and once more if it fails; what went wrong is added to the faults."""
+async def attempt(
+    play: Play, row: str, column: str, *, folder: Path, record: Callable[[tuple[str, object]], None]
+) -> None:
+    """Play a cell, and once more if it fails; record its outcome."""
     limit = LIMITS.get((row, column), "")
+    faults: list[str] = []
     for number in range(1, ATTEMPTS + 1):
         try:
-            async with open_stage(row, folder / str(number)) as stage:
+            async with open_stage(row, folder / str(number)) as stage, asyncio.timeout(ATTEMPT_S):
                 await play(stage)
         except Exception as fault:
             faults.append(_shorten(fault))
             if number == ATTEMPTS:
-                record(row, column, Cell(FAILS, tell(faults)))
+                record((PROPERTY, [row, column, FAILS, tell(faults)]))
                 raise
         else:
-            steady = Cell(LIMIT if limit else YES, limit)
-            record(row, column, Cell(UNSTEADY, tell(faults)) if faults else steady)
+            steady = [LIMIT, limit] if limit else [YES, REMARKS.get((row, column), "")]
+            record((PROPERTY, [row, column, *([UNSTEADY, tell(faults)] if faults else steady)]))
             return
 
 
@@ -156,10 +178,20 @@ def _shorten(fault: BaseException) -> str:
 # -- the table ----------------------------------------------------------------------------------------
 
 
-def record(row: str, column: str, outcome: Cell) -> None:
-    """Put an outcome into the table, if this run writes it."""
-    if WRITING:
-        TABLE.write_text(render_table({**load_table(), (row, column): outcome}), encoding="utf-8")
+def outcomes(reports: Iterable[pytest.TestReport]) -> dict[tuple[str, str], Cell]:
+    """The cells that a run has played, by what its tests have recorded."""
+    found: dict[tuple[str, str], Cell] = {}
+    for report in reports:
+        for name, value in report.user_properties:
+            if name == PROPERTY:
+                row, column, outcome, note = cast("list[str]", value)
+                found[row, column] = Cell(outcome, note)
+    return found
+
+
+def save_table(cells: dict[tuple[str, str], Cell]) -> None:
+    """Put outcomes into the table; what was not played stays."""
+    TABLE.write_text(render_table({**load_table(), **cells}), encoding="utf-8")
 
 
 def load_table(text: str | None = None) -> dict[tuple[str, str], Cell]:

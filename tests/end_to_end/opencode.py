@@ -15,6 +15,7 @@ class OpenCode(Client):
 
     kind = "opencode"
     short = "opencode"
+    evidence = "request"
     ready_mark = "Ask anything"
     busy_mark = r"esc (again to )?interrupt"
     interrupt_keys = ("Escape", "Escape")

@@ -12,6 +12,7 @@ class Pi(Client):
 
     kind = "pi"
     short = "pi"
+    evidence = "request"
     ready_mark = "scripted"
     busy_mark = "Working"
     unlisted = f"{SERVER}_{{}}"

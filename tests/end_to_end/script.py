@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 NO_WORDS = frozenset({"type", "role", "id", "call_id", "tool_use_id", "cache_control", "status", "signature"})
 """Keys whose strings are no words for a model."""
-PEER_MESSAGE = re.compile(r'(?:<peer-message id=|"id": ?")(\w+)"?,? ?"?from')
-"""In words, or where a client shows its model data instead of them."""
+PEER_MESSAGE = re.compile(r'(?:(?:<|&lt;)peer-message id=|"id": ?")(\w+)"?,? ?"?from')
+"""In words, with entities where Gemini writes them, or where a client shows its model data instead."""
 
 
 class Turn(NamedTuple):

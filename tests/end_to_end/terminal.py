@@ -21,7 +21,7 @@ set -g remain-on-exit on
 set -s escape-time 0
 set -g history-limit 5000
 """
-SHOWN_S = 30.0
+SHOWN_S = 45.0
 COMMAND_S = 10.0
 HAND_S = 0.3
 """Between two keys of a person. Clients take what comes faster for pasted text, or for one key."""
@@ -52,13 +52,13 @@ class Terminal:
     async def _start(self, arguments: tuple[str, ...]) -> None:
         settings = self._folder / "tmux.conf"
         settings.write_text(SETTINGS, encoding="utf-8")
-        words = [f"{name}={value}" for name, value in self.client.environment().items()]
+        words = [
+            word for name, value in self.client.environment().items() for word in ("-e", f"{name}={value}")
+        ]
         program = [*self.client.program(), *self.client.interactive(), *arguments]
         where = ("-c", str(self.client.project))
-        # Several words: tmux starts the program itself, without a shell, and env becomes the client.
-        await self._tmux(
-            "-f", str(settings), "new-session", "-d", *SIZE, *where, "env", "-i", *words, *program
-        )
+        # Several words: tmux starts the program itself, without a shell.
+        await self._tmux("-f", str(settings), "new-session", "-d", *SIZE, *where, *words, *program)
         self.pid = int(await self._tmux("display-message", "-p", "#{pane_pid}"))
 
     async def visible(self) -> str:

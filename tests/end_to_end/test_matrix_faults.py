@@ -5,26 +5,40 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
+from contextlib import closing
 from typing import Any
 
+import pytest
+
 from tests.end_to_end.clients import Client, client_pid, run, started
-from tests.end_to_end.matrix import cell
+from tests.end_to_end.matrix import cell, impossible
 from tests.end_to_end.mesh import until_status
+from tests.end_to_end.programs import REAL
 from tests.end_to_end.script import Request, Step, call, say
-from tests.end_to_end.stage import END, LOOK, PROMPT, QUESTION, Stage, frames, last_words, once
+from tests.end_to_end.stage import END, LOOK, PROMPT, QUESTION, REQUEST_S, Stage, frames, last_words, once
 
 TASK = "Count the lines of the list."
+TRANSCRIPTS = {
+    "claude": ".claude/projects/*/*.jsonl",
+    "codex": ".codex/sessions/*/*/*/rollout-*.jsonl",
+    "pi": ".pi/agent/sessions/*/*.jsonl",
+}
 SUB_DONE = "The list has three lines."
+impossible("pi", "sub-agent", "it has no sub-agents")
+
 DOUBLES = "on resume it writes a tool's result twice into the context, and with it what a hook had added"
 
 
-@cell("client killed", "claude", "codex")
+@pytest.mark.requirement("REC-2", stage="clients")
+@cell("client killed", "claude", "codex", "opencode", "pi")
 async def test_mail_of_a_killed_client_is_read_after_a_resume(stage: Stage) -> None:
     sent = await kill_with_mail(stage)
     new, repeated = await resume(stage, sent)
     assert (new, repeated) in {(1, 0), (1, 1), (0, 1)}, f"{new} times as new, {repeated} times as a repeat"
 
 
+@pytest.mark.requirement("REC-2", stage="clients")
 @cell("client killed", gemini=DOUBLES)
 async def test_mail_of_a_killed_client_is_read_after_a_resume_that_doubles(stage: Stage) -> None:
     sent = await kill_with_mail(stage)
@@ -62,12 +76,16 @@ def session_of(client: Client) -> str:
     """The only session of a client, as it is resumed."""
     if client.short == "gemini":
         return "latest"
-    places = {"claude": ".claude/projects/*/*.jsonl", "codex": ".codex/sessions/*/*/*/rollout-*.jsonl"}
-    (path,) = client.home.glob(places[client.short])
+    if client.short == "opencode":
+        with closing(sqlite3.connect(client.home / ".local/share/opencode/opencode.db")) as database:
+            ((found,),) = database.execute("SELECT id FROM session")
+            return found
+    (path,) = client.home.glob(TRANSCRIPTS[client.short])
     return path.stem[-36:]
 
 
-@cell("broker killed", "claude", "codex", "gemini")
+@pytest.mark.requirement("REC-3", "AUD-6", stage="clients")
+@cell("broker killed", *REAL)
 async def test_mail_is_read_once_though_the_broker_dies(stage: Stage) -> None:
     release, go_on = asyncio.Event(), asyncio.Event()
     stage.play(LOOK._replace(hold=release), LOOK._replace(hold=go_on), END, END)
@@ -97,6 +115,8 @@ def agent_ids(request: Request) -> list[str]:
 def delegation(row: str) -> tuple[list[Step], list[Step]]:
     """How a client's model has a task done by a sub-agent, and how that one ends."""
     words: dict[str, Any] = {"description": "count lines", "prompt": TASK, "subagent_type": "general-purpose"}
+    if row == "opencode":
+        return [call("task", **{**words, "subagent_type": "general"})], [say(SUB_DONE)]
     if row == "claude":
         return [call("Agent", **words)], [say(SUB_DONE)]
     if row == "codex":
@@ -107,7 +127,8 @@ def delegation(row: str) -> tuple[list[Step], list[Step]]:
     ]
 
 
-@cell("sub-agent", "claude", "codex", "gemini")
+@pytest.mark.requirement("REC-6", stage="clients")
+@cell("sub-agent", "claude", "codex", "gemini", "opencode")
 async def test_mail_enters_the_main_conversation_and_not_a_sub_agents(stage: Stage) -> None:
     release = asyncio.Event()
     steps, ending = delegation(stage.row)
@@ -116,7 +137,7 @@ async def test_mail_enters_the_main_conversation_and_not_a_sub_agents(stage: Sta
     stage.play(*own, *sub)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(run(stage.client, PROMPT))
-        await stage.model.request(stage.row, TASK, within_s=25)
+        await stage.model.request(stage.row, TASK, within_s=REQUEST_S)
         await until_sub(stage)
         (sent,) = await stage.send(QUESTION)
         release.set()
@@ -130,6 +151,6 @@ async def test_mail_enters_the_main_conversation_and_not_a_sub_agents(stage: Sta
 
 async def until_sub(stage: Stage) -> None:
     """Wait for the first request of a sub-agent."""
-    async with asyncio.timeout(25):
+    async with asyncio.timeout(REQUEST_S):
         while not any(PROMPT not in request.text for request in stage.requests):
             await stage.request(index=len(stage.requests))

@@ -3,60 +3,92 @@
 from __future__ import annotations
 
 import asyncio
+import json
+
+import pytest
 
 from tests.end_to_end.clients import run
 from tests.end_to_end.matrix import cell
 from tests.end_to_end.mesh import until_status
+from tests.end_to_end.programs import REAL
 from tests.end_to_end.script import say
-from tests.end_to_end.stage import END, FINAL, PROMPT, QUESTION, Stage, last_words, once
+from tests.end_to_end.stage import END, FINAL, PROMPT, QUESTION, Stage, last_words, once, processes_of
 from tests.end_to_end.terminal import Terminal
+from tests.integration.world import pass_time, until
 
 READY = "Ready for it."
-QUEUE_RESTS = (
-    "after an interrupt it leaves its queue alone; mail comes with the user's next prompt, or behind it"
-)
-NO_WAKE = "nothing from outside starts a turn in it; mail comes with the user's next prompt"
+WOKEN = "Woken up."
+SECOND = "And is the lexer finished?"
+OVERTIME_S = {"codex": 12, "gemini": 12, "opencode": 28, "pi": 28}
+"""A little longer than a hook, or a plugin's poll, may take."""
+SHORT_S = 10
 
 
-@cell("idle", "claude", "codex")
-async def test_mail_wakes_an_idle_session_once(stage: Stage) -> None:
-    stage.play(say(READY), END)
+@pytest.mark.requirement("WAKE-1", stage="clients")
+@cell("idle", *REAL)
+async def test_mail_wakes_an_idle_session_once_and_again(stage: Stage) -> None:
+    stage.play(say(READY), say(WOKEN), END)
     async with Terminal.open(stage.client) as terminal:
         await settle(stage, terminal)
-        ids = await stage.send(QUESTION)
-        once(await stage.request(QUESTION))
+        await wake(stage, terminal, WOKEN)
+        await terminal.idle()
+        (more,) = await stage.send(SECOND)
+        last = await stage.request(SECOND)
         await terminal.shows(FINAL)
-        await stage.until_read(*ids)
-    assert len(stage.requests) == 2
+        await stage.until_read(more)
+    once(last)
+    once(last, SECOND)
+    assert len(stage.requests) == 3
 
 
-@cell("idle", gemini=NO_WAKE)
-async def test_mail_for_an_idle_session_that_cannot_be_woken_comes_with_the_next_prompt(stage: Stage) -> None:
+@pytest.mark.requirement("WAKE-1", stage="clients")
+@cell("beyond time-out", "codex", "gemini", "opencode", "pi")
+async def test_mail_wakes_a_session_that_was_idle_for_longer_than_its_hooks_may_take(stage: Stage) -> None:
     stage.play(say(READY), END)
     async with Terminal.open(stage.client) as terminal:
         await settle(stage, terminal)
-        await next_prompt_brings_mail(stage, terminal)
+        await pass_time(OVERTIME_S[stage.row])
+        await wake(stage, terminal, FINAL)
 
 
-@cell("after Esc", "claude")
+@pytest.mark.requirement("WAKE-1", stage="clients")
+@cell("beyond time-out", "claude")
+async def test_mail_wakes_a_session_whose_waiter_has_timed_out(stage: Stage) -> None:
+    shorten_waiter(stage)
+    stage.play(say(READY), END)
+    async with Terminal.open(stage.client) as terminal:
+        await settle(stage, terminal)
+        await until(lambda: waiters(stage), what="a waiter")
+        await until(lambda: not waiters(stage), what="its end")
+        await wake(stage, terminal, FINAL)
+
+
+def shorten_waiter(stage: Stage) -> None:
+    """Have the client end a waiter after seconds, instead of a week."""
+    path = stage.client.home / ".claude/settings.json"
+    settings = json.loads(path.read_text("utf-8"))
+    hooks = [hook for some in settings["hooks"].values() for group in some for hook in group["hooks"]]
+    rewaking = [hook for hook in hooks if hook.get("asyncRewake")]
+    assert rewaking
+    for hook in rewaking:
+        hook["timeout"] = SHORT_S
+    path.write_text(json.dumps(settings), encoding="utf-8")
+
+
+def waiters(stage: Stage) -> list[int]:
+    """The waiters of the client that live."""
+    running = processes_of(str(stage.client.home).encode())
+    return [pid for pid, words in running.items() if b"/waiter.py" in words]
+
+
+@pytest.mark.requirement("WAKE-1", stage="clients")
+@cell("after Esc", *REAL)
 async def test_mail_wakes_a_session_that_was_interrupted(stage: Stage) -> None:
     stage.play(say(READY), say("never said")._replace(hold=asyncio.Event()), END)
     async with Terminal.open(stage.client) as terminal:
         await settle(stage, terminal)
         await interrupt(stage, terminal)
-        ids = await stage.send(QUESTION)
-        once(await stage.request(QUESTION))
-        await terminal.shows(FINAL)
-        await stage.until_read(*ids)
-
-
-@cell("after Esc", codex=QUEUE_RESTS, gemini=NO_WAKE)
-async def test_mail_after_an_interrupt_comes_with_the_next_prompt(stage: Stage) -> None:
-    stage.play(say(READY), say("never said")._replace(hold=asyncio.Event()), END)
-    async with Terminal.open(stage.client) as terminal:
-        await settle(stage, terminal)
-        await interrupt(stage, terminal)
-        await next_prompt_brings_mail(stage, terminal)
+        await wake(stage, terminal, FINAL)
 
 
 async def settle(stage: Stage, terminal: Terminal) -> None:
@@ -67,6 +99,14 @@ async def settle(stage: Stage, terminal: Terminal) -> None:
     await terminal.idle()
 
 
+async def wake(stage: Stage, terminal: Terminal, answer: str) -> None:
+    """Mail starts a turn, and is read."""
+    ids = await stage.send(QUESTION)
+    once(await stage.request(QUESTION))
+    await terminal.shows(answer)
+    await stage.until_read(*ids)
+
+
 async def interrupt(stage: Stage, terminal: Terminal) -> None:
     """A second turn, which the user interrupts."""
     await terminal.type("Think about it.")
@@ -74,17 +114,8 @@ async def interrupt(stage: Stage, terminal: Terminal) -> None:
     await terminal.interrupt()
 
 
-async def next_prompt_brings_mail(stage: Stage, terminal: Terminal) -> None:
-    """It waits while nobody types, and then is there once."""
-    ids = await stage.send(QUESTION)
-    assert (await stage.state(ids[0]))[0] == "pending"
-    await terminal.type("Anything new here.")
-    once(await stage.request("Anything new here."))
-    await terminal.shows(FINAL)
-    await stage.until_read(*ids)
-
-
-@cell("offline", "claude", "codex", "gemini")
+@pytest.mark.requirement("REC-1", stage="clients")
+@cell("offline", *REAL)
 async def test_mail_for_a_closed_client_is_in_its_next_run(stage: Stage) -> None:
     stage.play(END)
     first = await run(stage.client, PROMPT)

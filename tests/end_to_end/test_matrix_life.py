@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from statistics import median
 
+import pytest
+
+from palaver.core.digests import digest_of
 from tests.end_to_end.clients import Client, run
-from tests.end_to_end.conftest import PROGRAMS
 from tests.end_to_end.matrix import cell
-from tests.end_to_end.script import say
-from tests.end_to_end.stage import PROMPT, Stage, install, last_words
+from tests.end_to_end.programs import PROGRAMS, REAL
+from tests.end_to_end.script import Step, say
+from tests.end_to_end.stage import END, FINAL, LOOK, PROMPT, Stage, install, last_words
+from tests.integration.world import until
 
 RUNS = 5
-RATIO_MAX = 1.5
-MORE_S = 0.3
+ENOUGH = RUNS // 2 + 1
+"""So many pairs on one side decide where the median lies."""
+RATIO_MAX = 2.0
+"""A run that waits for something of ours takes many times as long; a busy machine makes some of this."""
 SAID = "Nothing to do."
 
 
-@cell("headless speed", "claude", "codex", "gemini")
+@pytest.mark.requirement("WAKE-3", stage="clients")
+@cell("headless speed", *REAL)
 async def test_a_headless_run_ends_as_fast_as_without_palaver(stage: Stage) -> None:
-    bare = PROGRAMS[stage.row](stage.folder / "bare", stage.folder / "shop", stage.model.url("bare"))
-    bare.configure()
-    times: dict[str, list[float]] = {"bare": [], stage.row: []}
-    for _ in range(RUNS):
-        for name, client in (("bare", bare), (stage.row, stage.client)):
+    shop, program = stage.folder / "shop", PROGRAMS[stage.row]
+    bare = program(stage.folder / "bare", shop, stage.model.url("bare"))
+    ours = program(stage.folder / "ours", shop, stage.model.url("ours"))
+    for client in (bare, ours):
+        client.configure()
+    install(stage.home, ours)
+    ratios: list[float] = []
+    told: list[str] = []
+    while (fast := sum(each <= RATIO_MAX for each in ratios)) < ENOUGH and len(ratios) - fast < ENOUGH:
+        # In pairs, for the machine gets slower and faster meanwhile; and by turns first, for the same reason.
+        pair = [("bare", bare), ("ours", ours)]
+        times: dict[str, float] = {}
+        for name, client in pair if len(ratios) % 2 else reversed(pair):
             stage.model.play(name, say(SAID))
-            times[name].append(await time_of(client))
-    ours, theirs = median(times[stage.row]), median(times["bare"])
-    assert ours <= theirs * RATIO_MAX + MORE_S, f"{ours:.2f} s with palaver, {theirs:.2f} s without"
-    assert not any("peer-message" in request.text for request in stage.requests)
+            times[name] = await time_of(client)
+        ratios.append(times["ours"] / times["bare"])
+        told.append(f"{times['ours']:.2f} s, {times['bare']:.2f} s without")
+    assert fast == ENOUGH, f"it takes more than {RATIO_MAX} times as long with palaver: {told}"
+    assert not any("peer-message" in request.text for request in stage.model.requests("ours"))
 
 
 async def time_of(client: Client) -> float:
@@ -38,7 +54,26 @@ async def time_of(client: Client) -> float:
     return ran.took_s
 
 
-@cell("uninstall", "claude", "codex", "gemini")
+@pytest.mark.requirement("SC-12", stage="clients")
+@cell("final text", *REAL)
+async def test_the_end_of_a_turn_is_noted_once_with_its_final_answer_alone(stage: Stage) -> None:
+    before = Step(text="I look around first.", calls=LOOK.calls)
+    stage.play(before, END)
+    ran = await run(stage.client, PROMPT)
+    assert ran.code == 0, last_words(ran)
+    await until(lambda: turns(stage), what="the end of a turn in the journal")
+    assert turns(stage) == [("ended", len(FINAL), digest_of("", FINAL))]
+
+
+def turns(stage: Stage) -> list[tuple[str, int, str]]:
+    """The turns that ended, as the journal has them."""
+    done = stage.home.palaver("audit", "--json", "--limit", "1000")
+    assert done.returncode == 0, done.stderr
+    rows = [row for row in json.loads(done.stdout)["rows"] if row["type"] == "turn_ended"]
+    return [(row["detail"]["outcome"], row["detail"]["size"], row["detail"]["digest"]) for row in rows]
+
+
+@cell("uninstall", *REAL)
 async def test_uninstalling_leaves_every_file_as_it_was(stage: Stage) -> None:
     client = PROGRAMS[stage.row](stage.folder / "fresh", stage.folder / "yard", stage.model.url(stage.row))
     client.configure()

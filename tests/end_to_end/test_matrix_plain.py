@@ -12,7 +12,7 @@ from tests.end_to_end.clients import ROOT
 from tests.end_to_end.matrix import cell, impossible
 from tests.end_to_end.mesh import until_known, until_status
 from tests.end_to_end.plain import open_plain
-from tests.end_to_end.stage import QUESTION, Stage
+from tests.end_to_end.stage import LARGE, QUESTION, Stage
 from tests.integration.world import take, until
 
 NAME = "worker"
@@ -25,6 +25,8 @@ PLACE = re.compile(r'get_messages\(id="(\w+)", offset=(\d+)\)')
 
 impossible(ROW, "sub-agent", "MCP does not tell a sub-agent's call from one of the main conversation")
 impossible(ROW, "model error", "what the model was asked is not known; the tools' results are all there is")
+impossible(ROW, "beyond time-out", "a server cannot start a turn, sooner or later")
+impossible(ROW, "final text", "it does not tell when a turn ends, nor what the model says")
 impossible(ROW, "headless speed", "it has no runs that could end")
 impossible(ROW, "uninstall", "nothing is installed")
 
@@ -137,7 +139,7 @@ async def test_a_burst_comes_in_one_fetch_in_order(stage: Stage) -> None:
 
 @cell("large body", ROW)
 async def test_a_large_body_is_fetched_part_by_part(stage: Stage) -> None:
-    body = "\n".join(f"row {number:04} of the report".ljust(59, ".") for number in range(1_024))
+    body = LARGE
     async with open_plain(str(stage.home.path), NAME) as plain:
         await plain.call("list_peers")
         (sent,) = await write(stage, body)

@@ -15,7 +15,9 @@ from tests.end_to_end.matrix import (
     LIMIT,
     LIMITS,
     OPEN,
+    REMARKS,
     ROWS,
+    WRITING,
     Cell,
     load_table,
     render_table,
@@ -27,9 +29,12 @@ PLAYED_IN = (test_matrix_faults, test_matrix_idle, test_matrix_life, test_matrix
 
 def test_every_cell_has_a_test_or_a_reason() -> None:
     assert {(row, column) for row in ROWS for column in COLUMNS} == DECLARED
+    assert REMARKS.keys() <= DECLARED - LIMITS.keys()
 
 
 def test_the_document_lists_the_same_cells() -> None:
+    if WRITING:
+        return  # it is written when this run has ended
     written = load_table()
     assert written.keys() == DECLARED
     assert not [place for place, cell in written.items() if cell.outcome == OPEN], (

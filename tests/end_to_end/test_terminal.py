@@ -5,9 +5,10 @@ import signal
 
 import pytest
 
-from tests.end_to_end.conftest import PROGRAMS, Install
+from tests.end_to_end.conftest import Install
 from tests.end_to_end.mesh import until_known, until_status
 from tests.end_to_end.model import Model
+from tests.end_to_end.programs import WITH_MCP
 from tests.end_to_end.script import call, say
 from tests.end_to_end.terminal import Terminal
 from tests.integration.world import Home, Join, take
@@ -17,7 +18,7 @@ ANSWER = "The parser is finished since noon."
 FINAL = "Alice says that it is finished."
 
 
-@pytest.mark.parametrize("short", PROGRAMS)
+@pytest.mark.parametrize("short", WITH_MCP)
 async def test_a_client_in_a_terminal_is_interrupted_goes_on_and_is_killed(
     home: Home, model: Model, join: Join, install: Install, short: str
 ) -> None:

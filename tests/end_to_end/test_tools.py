@@ -7,17 +7,18 @@ import signal
 import pytest
 
 from tests.end_to_end.clients import client_pid, run, started
-from tests.end_to_end.conftest import PROGRAMS, Install
+from tests.end_to_end.conftest import Install
 from tests.end_to_end.mesh import statuses, until_known, until_status
 from tests.end_to_end.model import Model
-from tests.end_to_end.script import call, fail, message_id, say
+from tests.end_to_end.programs import WITH_MCP
+from tests.end_to_end.script import call, say
 from tests.integration.world import Home, Join, take
 
 QUESTION = "Is the parser finished?"
 ANSWER = "The parser is finished since noon."
 FINAL = "Alice says that it is finished."
 
-every_client = pytest.mark.parametrize("short", PROGRAMS)
+every_client = pytest.mark.parametrize("short", WITH_MCP)
 
 
 @every_client
@@ -50,29 +51,6 @@ async def test_a_reply_enters_the_context_once_and_its_sender_sees_that_it_was_r
     (seen,) = (await alice.status(reply.id)).recipients
     assert (seen.state, seen.evidence) == ("read", "next_call")
     await until_status(home, question.sender, "offline")
-
-
-@every_client
-async def test_an_answer_is_seen_as_an_answer(model: Model, join: Join, install: Install, short: str) -> None:
-    alice = await join("alice")
-    client = install(short, name="worker")
-    model.play(
-        short,
-        call("get_messages", wait_s=25),
-        call("agent_send", to="alice", body=ANSWER, re=message_id),
-        say(FINAL),
-        unlisted=client.unlisted,
-    )
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(run(client, "Wait for work."))
-        await model.request(short)
-        await until_known(alice, "worker")
-        sent = await alice.send("worker", QUESTION)
-        (answer,) = await take(alice, 1)
-    assert running.result().code == 0, running.result()
-    assert (answer.sender, answer.re, answer.body) == ("worker", sent.id, ANSWER)
-    (seen,) = (await alice.status(sent.id)).recipients
-    assert seen.state == "answered"
 
 
 @every_client
@@ -115,32 +93,6 @@ async def test_what_was_fetched_right_before_the_end_is_not_called_read(
     await until_status(home, "worker", "offline")
     (seen,) = (await alice.status(sent.id)).recipients
     assert seen.state == "pending", "no call came after it: there is no evidence"
-
-
-@every_client
-async def test_a_message_is_there_once_when_the_model_is_asked_again_after_an_error(
-    model: Model, join: Join, install: Install, short: str
-) -> None:
-    alice = await join("alice")
-    client = install(short, name="worker")
-    model.play(
-        short,
-        call("get_messages", wait_s=25),
-        fail(500),
-        call("list_peers"),
-        say(FINAL),
-        unlisted=client.unlisted,
-    )
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(run(client, "Wait for work."))
-        await model.request(short)
-        await until_known(alice, "worker")
-        sent = await alice.send("worker", QUESTION)
-    assert running.result().code == 0, running.result()
-    failed, again, last = model.requests(short)[1:4]
-    assert [len(each.where(QUESTION)) for each in (failed, again, last)] == [1, 1, 1]
-    (seen,) = (await alice.status(sent.id)).recipients
-    assert (seen.state, seen.evidence) == ("read", "next_call")
 
 
 @every_client

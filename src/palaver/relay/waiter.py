@@ -42,9 +42,13 @@ def wait(path: str, client: str, parent: int) -> tuple[int, bytes]:
         sock.sendall(f'{{"palaver":1,"program":"waiter","waiter":{facts}}}\n'.encode())
         poll = select.poll()
         poll.register(sock.fileno(), select.POLLIN)
+        poll.register(2, 0)  # tells when nobody reads any more: the client is gone
         said = b""
         while os.getppid() == parent:
-            if not poll.poll(LOOK_MS):
+            ready = dict(poll.poll(LOOK_MS))
+            if 2 in ready:
+                break
+            if not ready:
                 continue
             data = sock.recv(READ_BYTES)
             if not data:
@@ -72,7 +76,10 @@ def main() -> int:
         if code >= 0:
             os.write(2, text)
             return code
-        select.poll().poll(RETRY_MS)
+        reader = select.poll()
+        reader.register(2, 0)
+        if reader.poll(RETRY_MS):
+            return 0
     return 0
 
 

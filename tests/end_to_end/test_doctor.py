@@ -1,0 +1,45 @@
+"""`palaver doctor --probe` with real clients: an idle session is reached, and by which way is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.mesh import until_known
+from tests.end_to_end.script import say
+from tests.end_to_end.stage import END, Stage, open_stage
+from tests.end_to_end.terminal import Terminal
+from tests.end_to_end.test_matrix_idle import READY, settle
+from tests.integration.world import until
+
+PROBE = "A probe by `palaver doctor`"
+
+
+@pytest.mark.requirement("WAKE-2", stage="clients")
+@pytest.mark.parametrize(("row", "way"), [("gemini", "typing"), ("claude", "waiter")])
+async def test_a_probe_wakes_an_idle_session_and_names_the_way(row: str, way: str, tmp_path: Path) -> None:
+    async with open_stage(row, tmp_path) as stage:
+        stage.play(say(READY), END)
+        async with Terminal.open(stage.client) as terminal:
+            await settle(stage, terminal)
+            await until_known(stage.alice, stage.agent)
+            await until(lambda: listed(stage, way), what=f"{way} in the listing")
+            done = await asyncio.to_thread(
+                stage.home.palaver, "doctor", stage.agent, "--probe", "--as", "ann", "--wait", "30s", "--json"
+            )
+        document = json.loads(done.stdout)
+        assert (done.returncode, document["fine"]) == (0, True), done.stdout
+        assert document["probe"]["state"] == "read"
+        assert document["probe"]["evidence"] == stage.client.evidence
+        assert way in document["probe"]["by"]
+        assert sum(PROBE in request.text for request in stage.requests) == 1
+
+
+async def listed(stage: Stage, way: str) -> bool:
+    """Whether the listing names the way by which the agent is woken now."""
+    done = await asyncio.to_thread(stage.home.palaver, "list", "--all")
+    lines = [line for line in done.stdout.splitlines() if line.startswith(stage.agent)]
+    return any("idle" in line and way in line for line in lines)
