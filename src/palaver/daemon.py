@@ -199,6 +199,7 @@ def _make_doors(engine: Engine, settings: Settings) -> tuple[Server, Inside]:
         settings.home,
         offline_after_s=settings.offline_after_s,
         typing=settings.typing,
+        checkpoint_prompt=settings.checkpoint_prompt,
     )
     return server, inside
 

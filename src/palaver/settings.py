@@ -45,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Bound of the database file; 0 for none."""
     typing: bool = True
     """Whether an idle agent that nothing else reaches is woken by typing a line into its tmux pane."""
+    checkpoint_prompt: str = ""
+    """A turn that is asked for with this text, also by a hook, is a checkpoint: nobody else hears of it."""
     log_level: str = "info"
     limits: Limits = Limits()
     origins: Mapping[str, str] = {}
@@ -139,7 +141,7 @@ def _convert(name: str, value: Any, origin: str) -> Any:
     except msgspec.ValidationError as error:
         raise PalaverError("bad_request", f"Setting {name!r} ({origin}): {error}.") from error
     if isinstance(converted, str):
-        if converted.lower() not in LOG_LEVELS:
+        if name == "log_level" and converted.lower() not in LOG_LEVELS:
             raise PalaverError("bad_request", f"Setting {name!r} ({origin}): one of {', '.join(LOG_LEVELS)}.")
     elif not isfinite(converted) or converted < 0 or (converted == 0 and name not in ZERO_ALLOWED):
         raise PalaverError("bad_request", f"Setting {name!r} ({origin}) must be a number above 0.")

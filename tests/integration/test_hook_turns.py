@@ -245,3 +245,38 @@ async def test_the_gate_is_open_while_a_sub_agent_runs(gemini: Client, running: 
     assert (marks / str(gemini.pid)).exists(), "its end must come through"
     await gemini.hook("AfterTool", str(marks), kind="gemini-cli", tool_name="invoke_agent")
     assert not (marks / str(gemini.pid)).exists()
+
+
+# -- checkpoints --------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("SC-6", stage="links")
+async def test_a_configured_prompt_makes_a_turn_a_checkpoints_also_when_a_hook_put_it_in(
+    home: Home, tmp_path: Path, join: Join
+) -> None:
+    home.up(checkpoint_prompt="[checkpoint]")
+    async with open_client(home, tmp_path / "rollout.jsonl") as codex:
+        alice = await join("alice")
+        await alice.listen("worker")
+        await codex.hook("UserPromptSubmit", prompt="[checkpoint] Write down where you are.")
+        await codex.hook("Stop", last_assistant_message="I am here.")
+        await codex.hook("UserPromptSubmit", prompt="Work.", turn_id="t2")
+        codex.ask("user", "Work.")
+        codex.answer("Done.")
+        await codex.hook("Stop", last_assistant_message="Done.", turn_id="t2")
+        codex.ask("user", "<hook_prompt hook_run_id='x'>[checkpoint] Tidy up.</hook_prompt>")
+        codex.answer("Tidied up.")
+        await codex.hook("Stop", last_assistant_message="Tidied up.", turn_id="t2")
+        await codex.hook("UserPromptSubmit", prompt="More.", turn_id="t3")
+        codex.ask("user", "More.")
+        codex.answer("All done.")
+        await codex.hook("Stop", last_assistant_message="All done.", turn_id="t3")
+        heard: list[str] = []
+        while not any("All done." in each for each in heard):
+            got = await alice.messages(wait_s=WITHIN_S)
+            assert got, heard
+            heard += [str(message.body) for message in got]
+    whole = "\n".join(heard)
+    assert "Done." in whole
+    assert "I am here." not in whole
+    assert "Tidied up." not in whole

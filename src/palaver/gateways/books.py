@@ -6,7 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from palaver.gateways.turns import Ending, Turns
+from palaver.gateways.turns import Ending, Turn, Turns
+from palaver.integrations.conversations import last_asked
 from palaver.integrations.hooks import HookEvent, Integration, Outcome, Reader, Turning, Verdict
 
 CONTINUATIONS_MAX = 8
@@ -131,6 +132,12 @@ class Book:
             self.state = "busy"
             return []
         return [] if outcome is None else self.finish(outcome, event.final_text)
+
+    def is_checkpoint(self, turn: Turn, prompt: str) -> bool:
+        """Whether a turn answers a checkpoint's prompt, which may also have come by another's hook."""
+        if turn.checkpoint or not prompt:
+            return turn.checkpoint
+        return prompt in turn.prompt or prompt in last_asked(self.integration.kind, self.transcript)
 
     def part(self, event: HookEvent) -> list[Ending]:
         """What it has finally said before mail that may keep its turn going."""

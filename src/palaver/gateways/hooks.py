@@ -78,6 +78,7 @@ class Hooks:
         self._pulses = Pulses(self._known, self._tell)
         self.wake_line = ""
         """What is typed into a terminal to wake its agent: no human's prompt."""
+        self.checkpoint_prompt = ""  # a turn that it asks for is a checkpoint's
         engine.paths = self.paths_of
 
     @property
@@ -136,7 +137,7 @@ class Hooks:
         if agent is None or self._books.get(book.agent) is not book:
             return
         for ending in endings:
-            self._report(agent, ending)
+            self._report(book, agent, ending)
         self._engine.activities[agent.id] = book.state
         self._bindings.save(agent, book)
         if agent.pending or book.open or book.delegations:
@@ -148,7 +149,7 @@ class Hooks:
         if endings and agent.pending:
             self.mail(agent.id)  # nothing took it along
 
-    def _report(self, agent: Agent, ending: Ending) -> None:
+    def _report(self, book: Book, agent: Agent, ending: Ending) -> None:
         turn = ending.turn
         self._engine.submit_own(
             ReportTurn(
@@ -158,7 +159,7 @@ class Hooks:
                 ending.outcome,
                 ending.text,
                 human=turn.human,
-                checkpoint=turn.checkpoint,
+                checkpoint=book.is_checkpoint(turn, self.checkpoint_prompt),
             )
         )
 
@@ -250,7 +251,7 @@ class Hooks:
         if not event.continues:
             return await self.fetch(book, "hook", MID_TURN)
         for ending in book.part(event):
-            self._report(agent, ending)  # before it hears anything new
+            self._report(book, agent, ending)  # before it hears anything new
         return await self.fetch(book, "hook", END_OF_TURN)
 
     async def fetch(self, book: Book, path: str, way: str) -> Fetched:
@@ -349,7 +350,7 @@ class Hooks:
         agent = self._engine.state.agents.get(book.agent)
         for ending in book.turns.end("interrupted"):
             if agent is not None:
-                self._report(agent, ending)
+                self._report(book, agent, ending)
         self._bindings.forget(book.agent)
 
     def _watch(self, book: Book) -> None:

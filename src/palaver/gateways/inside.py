@@ -40,7 +40,14 @@ class Inside:
     """Built by the daemon, after the engine and the server."""
 
     def __init__(
-        self, engine: Engine, server: Server, home: Path, *, offline_after_s: float, typing: bool
+        self,
+        engine: Engine,
+        server: Server,
+        home: Path,
+        *,
+        offline_after_s: float,
+        typing: bool,
+        checkpoint_prompt: str = "",
     ) -> None:
         self._home = home
         self.port = 0
@@ -65,6 +72,7 @@ class Inside:
             }
         )
         self.hooks.wake_line = WAKE_LINE
+        self.hooks.checkpoint_prompt = checkpoint_prompt
         for ways in self.hooks.wakers.values():
             ways.append(self.typist)
         server.doors.update({"shim": self.shims, "hook": HookDoor(self.hooks, server), "waiter": waiters})

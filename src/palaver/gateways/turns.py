@@ -20,6 +20,7 @@ TEXT_BYTES_MAX = 1 << 20
 DOUBLE_S = 2.0
 """A hook that is registered twice tells the same end again within this."""
 LATE_S = 3.0
+PROMPT_CHARS_MAX = 2_000
 _OF_TURNS = ("prompt", "tool_wanted", "tool_used", "turn_ended", "errored")
 _OURS = re.compile(r"peer-message id=\S{1,80} from=|palaver: notice id=|^\s*\[palaver")
 """In what palaver itself puts before a client as a prompt."""
@@ -44,6 +45,8 @@ class Turn(msgspec.Struct, kw_only=True):
     """In seconds of the wall clock."""
     is_prompted: bool = True
     """A prompt was seen at its beginning; else it began before anything was heard of it, or by a message."""
+    prompt: str = ""
+    """The beginning of what began it, where the client tells."""
     waits: int = 0
     """How often it has waited for its human."""
     parts: int = 0
@@ -103,11 +106,12 @@ class Turns:
         human = event.typed and not is_ours
         if self.current is None:
             if not self._is_repeated(event):
-                self._begin(human=human, word=event.turn, is_prompted=event.what == "prompt")
+                self._begin(human=human, event=event)
         elif not self.current.is_prompted and event.what == "prompt":
             # Some clients tell that they are busy a moment before they tell why.
             self.current.human = human and self._clock() - self.current.began_at < LATE_S
             self.current.is_prompted = True
+            self.current.prompt = event.prompt[:PROMPT_CHARS_MAX]
         return before
 
     def ends_before(self, event: HookEvent) -> bool:
@@ -119,15 +123,16 @@ class Turns:
             return turn.word != event.turn
         return event.begins and not self.is_ours(event.prompt)
 
-    def _begin(self, *, human: bool, word: str, is_prompted: bool) -> None:
+    def _begin(self, *, human: bool, event: HookEvent) -> None:
         checkpoint, self.checkpoint_next = self.checkpoint_next, False
         self.current = Turn(
             id=self._name(),
-            word=word,
+            word=event.turn,
             human=human,
             checkpoint=checkpoint,
             began_at=self._clock(),
-            is_prompted=is_prompted,
+            is_prompted=event.what == "prompt",
+            prompt=event.prompt[:PROMPT_CHARS_MAX],
         )
 
     def is_ours(self, prompt: str) -> bool:

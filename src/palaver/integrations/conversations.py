@@ -19,6 +19,8 @@ from palaver.integrations.transcripts import decoded, listed, mapping, open_at_o
 
 READ_BYTES_MAX = 32 << 20
 """Of a longer record only the end is read."""
+ASKED_BYTES_MAX = 256 << 10
+"""So far back the last question is looked for."""
 CALL_CHARS_MAX = 160
 Who: TypeAlias = Literal["user", "agent", "tool", "note"]
 
@@ -41,6 +43,8 @@ _HARNESS = re.compile(
 _PUT_IN = re.compile(r"<hook_(?:prompt|context)\b[^>]*>(.*?)</hook_(?:prompt|context)>", re.DOTALL)
 """What a hook said, as some clients put it into a user's message, escaped."""
 _OURS = ("<peer-message ", "[palaver: ")
+_FEEDBACK = "Stop hook feedback:"
+"""Before what a hook of Claude Code says to keep its turn going."""
 
 
 # -- one teller for each client -----------------------------------------------------------------------
@@ -49,11 +53,14 @@ _OURS = ("<peer-message ", "[palaver: ")
 def tell_claude(entries: Iterable[dict[str, Any]]) -> Iterator[Said]:
     """Claude Code's transcript; what its sub-agents said is not the session's."""
     for entry in entries:
-        if entry.get("isSidechain") or entry.get("isMeta"):
+        if entry.get("isSidechain"):
             continue
         at, kind = seconds(entry.get("timestamp")), entry.get("type")
         content = mapping(entry.get("message")).get("content")
-        if kind == "user":
+        if entry.get("isMeta"):
+            _, mark, fed_back = _text_of(content).partition(_FEEDBACK)
+            yield from _told(at, "note", fed_back if mark else "")
+        elif kind == "user":
             yield from _told(at, "user", _text_of(content))
         elif kind == "assistant":
             yield from _blocks(at, listed(content), call="tool_use", arguments="input")
@@ -178,7 +185,23 @@ def _call(name: Any, given: Any) -> str:
 # -- reading and writing ------------------------------------------------------------------------------
 
 
-def read_entries(path: str) -> list[dict[str, Any]]:
+def last_asked(kind: str, path: str) -> str:
+    """What the model was asked last, by its user, a hook or a peer; empty if the record does not tell."""
+    teller = TELLERS.get(kind)
+    try:
+        said = list(teller(read_entries(path, bytes_max=ASKED_BYTES_MAX))) if teller and path else []
+    except OSError:
+        return ""
+    asked: list[str] = []
+    for each in reversed(said):
+        if each.who in ("user", "note"):
+            asked.append(each.text)
+        elif asked:
+            break
+    return "\n".join(reversed(asked))
+
+
+def read_entries(path: str, *, bytes_max: int = READ_BYTES_MAX) -> list[dict[str, Any]]:
     """The JSON objects of a record, one on a line; what cannot be read is passed over.
 
     Raises:
@@ -188,8 +211,8 @@ def read_entries(path: str) -> list[dict[str, Any]]:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise OSError(f"{path} is not a file")
-        if found.st_size > READ_BYTES_MAX:
-            file.seek(found.st_size - READ_BYTES_MAX)
+        if found.st_size > bytes_max:
+            file.seek(found.st_size - bytes_max)
             file.readline()
         return [entry for line in file if (entry := mapping(decoded(line)))]
 
