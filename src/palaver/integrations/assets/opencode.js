@@ -209,6 +209,8 @@ export const Palaver = async ({ client, directory }) => {
     it.text = it.message === messageID ? it.text + output.text : output.text
     Object.assign(it, { message: messageID, failed: undefined })
     if (!(await isMain(id))) return
+    // In a terminal mail begins the next turn: what was said here is then the end of this one, for all to hear.
+    if (!headless) return
     const text = await tell(id, "answered")
     if (!text) return
     const said = body(id, text)
