@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -398,3 +399,15 @@ async def test_a_send_to_an_agent_in_mid_wait_or_away_returns_at_once(shims: Shi
     async with asyncio.timeout(2):
         sent = await alice.call("agent_send", {"to": bob.name, "body": "later"})
     assert (sent.data["status"], sent.failed) == ("queued", False)
+
+
+@pytest.mark.requirement("WAKE-2", stage="clients")
+async def test_when_a_client_last_read_by_fetching_is_told(home: Home, pair: tuple[Shim, Shim]) -> None:
+    alice, bob = pair
+    shown = json.loads(home.palaver("info", bob.name, "--json").stdout)
+    assert [(path["name"], path.get("last_at")) for path in shown["paths"]] == [("get_messages", None)]
+    await alice.send(bob, "hello")
+    await bob.call("get_messages")
+    await bob.call("list_peers")
+    shown = json.loads(home.palaver("info", bob.name, "--json").stdout)
+    assert [path["last_at"] > 1_700_000_000 for path in shown["paths"]] == [True]

@@ -76,8 +76,7 @@ class Hooks:
         self._turns = 0
         self._waking = Waking(engine)
         self._pulses = Pulses(self._known, self._tell)
-        self.wake_line = ""
-        """What is typed into a terminal to wake its agent: no human's prompt."""
+        self.wake_line = ""  # what is typed into a terminal to wake its agent: no human's prompt
         self.checkpoint_prompt = ""  # a turn that it asks for is a checkpoint's
         engine.paths = self.paths_of
 
@@ -237,8 +236,8 @@ class Hooks:
         session = self._engine.delivery.sessions.get(agent)
         if known is None or (session is not None and not session.pulls):
             return []  # what is pushed to needs no way
-        holds = session is not None and bool(getattr(session.source, "waiters", ()))
-        return list_ways(known, self._books.get(agent), self.wakers.get(known.kind, []), holds=holds)
+        source = None if session is None else session.source
+        return list_ways(known, self._books.get(agent), self.wakers.get(known.kind, []), source)
 
     # -- mail -----------------------------------------------------------------------------------------
 

@@ -82,8 +82,7 @@ class ShimSession(asyncio.Protocol):
     ) -> None:
         self._engine = engine
         self._on_lost = on_lost
-        self._fresh_s = fresh_s
-        """A client is looked at again when it said nothing for so long."""
+        self._fresh_s = fresh_s  # a client is looked at again when it said nothing for so long
         self._transport: asyncio.Transport | None = visit.transport
         self._decoder = LineDecoder(LINE_BYTES_MAX)
         self._numbers = 0
@@ -104,9 +103,9 @@ class ShimSession(asyncio.Protocol):
         self.lines: deque[ShimLine] = deque()
         self.arrived = asyncio.Event()
         """Set when there are lines, or there will be none any more."""
-        self.leaving = False
-        """The client has closed its end: answer what is open and go."""
+        self.leaving = False  # the client has closed its end: answer what is open and go
         self.said_goodbye = False
+        self.read_at: float | None = None  # when a later call last proved that mail was read
         chain = ancestry(visit.pid)
         self._client = client = client_of(chain)
         self.process = chain[0].word if chain else ""
@@ -309,6 +308,7 @@ class ShimSession(asyncio.Protocol):
         calls = [self._fetched.pop(done).call for done in read]
         self._written.intersection_update(self._fetched)
         if calls and self.caller.holds:
+            self.read_at = time.time()
             self._engine.submit_own(NoteEvidence(self.caller.agent, self.instance, calls, "next_call"))
 
     def give_back(self, number: int, call: str) -> asyncio.Future[Any] | None:

@@ -16,18 +16,19 @@ NO_HOOKS = "no hook of this session has been heard of"
 
 
 def list_ways(
-    agent: Agent, book: Book | None, wakers: Sequence[Waker], *, holds: bool = False
+    agent: Agent, book: Book | None, wakers: Sequence[Waker], source: object = None
 ) -> list[PathRecord]:
-    """The best first; one that `holds` a call open gets its mail by that at once."""
+    """The best first; a `source` that holds a call open gets its mail by that at once."""
+    pull = _pull(agent, book, source)
     if not wakers and book is None:
-        return [_pull(agent, book, holds=holds)]
+        return [pull]
     heard = book is not None and book.heard > 0
     note = "" if heard else NO_HOOKS
     if not agent.online:
         heard, note = False, "offline"
     hooks = [PathRecord(name=name, works=heard, note=note) for name in (MID_TURN, END_OF_TURN)]
     wakes = [_for_wake(waker.path_of(agent), agent, book) for waker in wakers]
-    paths = [*hooks, *wakes, _pull(agent, book, holds=holds)]
+    paths = [*hooks, *wakes, pull]
     worked = {} if book is None else book.worked
     return [
         each if each.last_at is not None else msgspec.structs.replace(each, last_at=worked.get(each.name))
@@ -45,8 +46,11 @@ def _for_wake(path: PathRecord, agent: Agent, book: Book | None) -> PathRecord:
     return msgspec.structs.replace(path, works=False, note=note) if note else path
 
 
-def _pull(agent: Agent, book: Book | None, *, holds: bool) -> PathRecord:
-    last = None if book is None else book.worked.get(PULL)
+def _pull(agent: Agent, book: Book | None, source: object) -> PathRecord:
+    holds = bool(getattr(source, "waiters", ()))
+    last: float | None = getattr(source, "read_at", None)
+    if book is not None:
+        last = book.worked.get(PULL, last)
     note = "a call waits for mail" if holds else "it fetches its mail itself"
     return PathRecord(
         name=PULL,
