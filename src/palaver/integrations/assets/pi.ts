@@ -79,6 +79,7 @@ const poll = async () => {
 // palaver's MCP server as a child: Pi speaks no MCP itself.
 class Shim {
   tools: Tool[] = []
+  instructions = ""
   alive = true
   private child: ChildProcess
   private asked = new Map<number, (answer: any) => void>()
@@ -101,7 +102,8 @@ class Shim {
 
   async begin(version: string) {
     const clientInfo = { name: "pi", version }
-    await this.ask("initialize", { protocolVersion: PROTOCOL, capabilities: {}, clientInfo })
+    const met = await this.ask("initialize", { protocolVersion: PROTOCOL, capabilities: {}, clientInfo })
+    this.instructions = met.instructions ?? ""
     this.say({ method: "notifications/initialized" })
     this.tools = (await this.ask("tools/list", {})).tools
   }
@@ -212,7 +214,10 @@ export default function (pi: any) {
   on("before_agent_start", async (event) => {
     prompted = true
     const text = await tell("prompt", { prompt: String(event.prompt ?? "").slice(0, PROMPT_CHARS) })
-    if (text) return { message: message(text) }
+    // What other clients do with an MCP server's instructions.
+    const known = shared.shim?.instructions
+    const told = known ? { systemPrompt: `${event.systemPrompt}\n\n${known}` } : {}
+    return text ? { ...told, message: message(text) } : told
   })
 
   on("agent_start", async () => {
