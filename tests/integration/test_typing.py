@@ -233,3 +233,14 @@ async def test_two_messages_at_once_are_one_line(client: Client, join: Join) -> 
     await pass_time(NEVER_S)
     assert [each["line"] for each in client.entered] == [WAKE_LINE]
     assert all(f"id={each} " in client.entered[0]["given"] for each in ids)
+
+
+@pytest.mark.requirement("SC-9", stage="links")
+async def test_without_a_record_the_session_is_told_from_the_terminal(client: Client, join: Join) -> None:
+    assert client.folder.exists()
+    alice = await join("alice")
+    found = await alice.session_data("worker")
+    assert (found.source, found.agent) == ("terminal", "worker")
+    assert "Type your message" in found.text
+    short = await alice.session_data("worker", tail=5)
+    assert (len(short.text), short.cut) == (5, True)
