@@ -75,6 +75,28 @@ async def test_a_new_broker_wakes_a_session_that_was_idle_all_the_time(stage: St
         await stage.until_read(*ids)
 
 
+@pytest.mark.requirement("WAKE-1", stage="clients")
+@pytest.mark.parametrize("row", WOKEN)
+async def test_a_turn_that_ended_while_no_broker_heard_it_leaves_nobody_busy(stage: Stage) -> None:
+    release = asyncio.Event()
+    stage.play(say(READY)._replace(hold=release), END)
+    async with Terminal.open(stage.client) as terminal:
+        await terminal.shows(stage.client.ready_mark)
+        await terminal.type("Get ready.")
+        await stage.request()
+        await until_known(stage.alice, stage.agent)
+        stage.home.signal(signal.SIGSTOP)  # it takes what is told, and does nothing with it
+        release.set()
+        await terminal.shows(READY)
+        await terminal.idle()
+        stage.home.signal(signal.SIGKILL)
+        await until(lambda: len(stage.home.brokers()) == 1 and is_served(stage.home), what="a new broker")
+        ids = await stage.send(QUESTION)
+        once(await stage.request(QUESTION))
+        await terminal.shows(FINAL)
+        await stage.until_read(*ids)
+
+
 @pytest.mark.requirement("REC-2", stage="clients")
 @pytest.mark.parametrize("row", REAL)
 async def test_an_interrupted_turn_loses_nothing_and_repeats_nothing(stage: Stage) -> None:

@@ -242,6 +242,15 @@ def test_a_part_of_a_turn_is_told_once_and_its_end_only_if_it_went_on() -> None:
     assert (ending.id, ending.text, ending.turn.human, book.state) == ("t2", "Second.", False, "idle")
 
 
+def test_an_end_that_two_brokers_are_told_of_is_one_and_the_same() -> None:
+    last = event("turn_ended", final_text="Done.", ending="e7")
+    for events in ([event("prompt", prompt="Work."), last], [last]):
+        book = book_of()
+        for each in events:
+            book.note(each)
+        assert told(book.close(last)) == [("e7", "ended", "Done.")]
+
+
 def test_the_last_final_text_is_kept() -> None:
     book = book_of()
     for what, text in (("turn_ended", "First."), ("turn_ended", ""), ("interrupted", "")):

@@ -131,7 +131,7 @@ class Book:
         if outcome == "ended" and self.turns.is_part_again(event.final_text):
             self.state = "busy"
             return []
-        return [] if outcome is None else self.finish(outcome, event.final_text)
+        return [] if outcome is None else self.finish(outcome, event.final_text, event.ending)
 
     def is_checkpoint(self, turn: Turn, prompt: str) -> bool:
         """Whether a turn answers a checkpoint's prompt, which may also have come by another's hook."""
@@ -151,9 +151,9 @@ class Book:
         self.state = "busy"
         self.turns.keep_going()
 
-    def finish(self, outcome: Outcome, text: str = "") -> list[Ending]:
-        """The turn is over, whoever told so."""
-        endings = self.turns.end(outcome, text)
+    def finish(self, outcome: Outcome, text: str = "", ending: str = "") -> list[Ending]:
+        """The turn is over, whoever told so; `ending` is the client's id of that, if it has one."""
+        endings = self.turns.end(outcome, text, ending)
         self.state = "errored" if outcome == "errored" else "idle"
         if endings and outcome == "ended":
             self.final_text, self.final_at = endings[-1].text, time.time()

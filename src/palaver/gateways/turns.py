@@ -172,14 +172,17 @@ class Turns:
         if self.current is not None:
             self.current.is_told = self.current.human = self.current.checkpoint = False
 
-    def end(self, outcome: Outcome, text: str = "") -> list[Ending]:
-        """The current turn is over; nothing if there is none."""
+    def end(self, outcome: Outcome, text: str = "", ending: str = "") -> list[Ending]:
+        """The current turn is over; nothing if there is none.
+
+        With the client's own id of the end it is reported once, also if a broker died between the two.
+        """
         turn, self.current, self.is_waiting = self.current, None, False
         if turn is None:
             return []
         self._last = turn.word, text, self._clock()
         told = turn.is_told and outcome == "ended"
-        return [] if told else [Ending(turn, turn.id, outcome, clean_text(text))]
+        return [] if told else [Ending(turn, ending or turn.id, outcome, clean_text(text))]
 
     def _is_repeated(self, event: HookEvent) -> bool:
         word, text, at = self._last

@@ -49,6 +49,8 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Of a prompt: the turn before it is over, even if nothing told so."""
     final_text: str = ""
     """Of a turn that ended: the final answer, and nothing before it. Of a client that waits: what it asks."""
+    ending: str = ""
+    """Of a turn that ended: the client's id of that, where it tells it until somebody has heard it."""
     source: str = ""
     """How a session started, or why it ended."""
     tool_call: str = ""

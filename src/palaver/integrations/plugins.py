@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from palaver.integrations.hooks import HookEvent, Pulse, Turning, Verdict
 from palaver.integrations.payloads import Hook, parse_payload, require_text_taken
 from palaver.integrations.transcripts import listed, mapping, string
@@ -32,6 +34,7 @@ GRACE_S = 3.0
 MARKS_MAX = 10_000
 SESSIONS_MAX = 1_000
 REQUESTS_MAX = 100
+ENDING_LENGTH_MAX = 64
 
 
 class RequestReader:
@@ -101,7 +104,8 @@ class PluginClient:
 
     def parse(self, payload: Mapping[str, Any]) -> HookEvent:
         """What a plugin tells."""
-        return parse_payload(payload, HOOKS)
+        event = parse_payload(payload, HOOKS)
+        return msgspec.structs.replace(event, ending=string(payload.get("ending"))[:ENDING_LENGTH_MAX])
 
     def answer(self, event: HookEvent, text: str) -> dict[str, Any]:
         """The text; the plugin knows how to put it in."""

@@ -113,6 +113,18 @@ export const Palaver = async ({ client, directory }) => {
     return text
   }
 
+  // What is busy is not woken: the end of a turn is told until a broker has heard it, or the next turn begins.
+  const tellEnd = async (id, event, more) => {
+    const it = session(id)
+    const ending = `${Date.now().toString(36)}.${process.pid}`
+    const isHeard = async () => (await tell(id, event, { ...more, ending })) !== undefined
+    const goOn = async () => {
+      do await pause(PAUSE_MS)
+      while (!it.busy && sessions.get(id) === it && !(await isHeard()))
+    }
+    if (!(await isHeard())) void goOn() // nobody waits for that
+  }
+
   // Only what stood in a request that the model answered has been read.
   const answer = (it) => {
     if (it.request) it.answered.push(it.request)
@@ -164,7 +176,7 @@ export const Palaver = async ({ client, directory }) => {
       if (!it.busy) return
       Object.assign(it, { busy: false, text: "", failed: undefined })
       const more = failed ? {} : { last_assistant_message: text }
-      if (await isMain(id)) await tell(id, failed ?? "turn_ended", more)
+      if (await isMain(id)) await tellEnd(id, failed ?? "turn_ended", more)
     }
   }
 

@@ -150,6 +150,7 @@ export default function (pi: any) {
   let last = ""
   let ending = "turn_ended"
   let prompted = false
+  let busy = false
 
   // A handler that throws would show an error on the screen.
   const on = (event: string, handler: (event: any, ctx: any) => any) =>
@@ -166,6 +167,21 @@ export default function (pi: any) {
     const text = await post("/hooks/pi", body, ANSWER_MS)
     if (text === undefined) answered = [...told, ...answered].slice(-REQUESTS_MAX)
     return text
+  }
+
+  // What is busy is not woken: the end of a turn is told until a broker has heard it, or the next turn begins.
+  const tellEnd = async () => {
+    busy = false
+    const ended = session
+    const event = ending
+    const more = event === "turn_ended" ? { last_assistant_message: last } : {}
+    const told = { ...more, ending: `${Date.now().toString(36)}.${process.pid}` }
+    const isHeard = async () => (await tell(event, told)) !== undefined
+    const goOn = async () => {
+      do await pause(PAUSE_MS)
+      while (!busy && session === ended && !(await isHeard()))
+    }
+    if (!(await isHeard())) void goOn() // nobody waits for that
   }
 
   const message = (text: string) => ({ customType: "palaver", content: text, display: true })
@@ -212,7 +228,7 @@ export default function (pi: any) {
   })
 
   on("before_agent_start", async (event) => {
-    prompted = true
+    prompted = busy = true
     const text = await tell("prompt", { prompt: String(event.prompt ?? "").slice(0, PROMPT_CHARS) })
     // What other clients do with an MCP server's instructions.
     const known = shared.shim?.instructions
@@ -223,6 +239,7 @@ export default function (pi: any) {
   on("agent_start", async () => {
     if (!prompted) await tell("busy") // a turn that a message began
     prompted = false
+    busy = true
     last = ""
     ending = "turn_ended"
   })
@@ -252,7 +269,7 @@ export default function (pi: any) {
 
   on("ui_prompt_start", () => tell("waiting"))
   on("ui_prompt_end", () => tell("busy"))
-  on("agent_settled", () => tell(ending, ending === "turn_ended" ? { last_assistant_message: last } : {}))
+  on("agent_settled", tellEnd)
 
   on("session_shutdown", async (event) => {
     shared.wake = undefined
