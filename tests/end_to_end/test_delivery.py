@@ -76,7 +76,7 @@ async def test_a_new_broker_wakes_a_session_that_was_idle_all_the_time(stage: St
 
 
 @pytest.mark.requirement("WAKE-1", stage="clients")
-@pytest.mark.parametrize("row", WOKEN)
+@pytest.mark.parametrize("row", REAL)
 async def test_a_turn_that_ended_while_no_broker_heard_it_leaves_nobody_busy(stage: Stage) -> None:
     release = asyncio.Event()
     stage.play(say(READY)._replace(hold=release), END)

@@ -197,10 +197,39 @@ def test_the_turn_of_codex_that_came_next_does_not_hide_how_the_last_one_ended(t
     assert (pulse.state, pulse.outcome) == ("idle", "errored")
 
 
-def test_the_others_tell_every_end_themselves(tmp_path: Path) -> None:
-    turn = rollout(tmp_path / "rollout", "reader_esc")
-    assert gemini_cli.INTEGRATION.pulse(turn) is None
-    assert make_opencode().pulse(turn) is None
+# -- Gemini CLI ---------------------------------------------------------------------------------------
+
+
+def chat(path: Path, last: str, since: float = 0.0) -> Turning:
+    """A recorded chat file up to the first line with a text in it."""
+    lines = (SAMPLES / "gemini/transcript-terminal.jsonl").read_bytes().splitlines()
+    ends = next(number for number, line in enumerate(lines) if last.encode() in line)
+    path.write_bytes(b"\n".join(lines[: ends + 1]) + b"\n")
+    return Turning(pid=1, session="s", transcript=str(path), since=since, began_at=0.0)
+
+
+def test_geminis_chat_file_tells_of_an_end_that_nobody_heard(tmp_path: Path) -> None:
+    turn = chat(tmp_path / "chat", "Hello to you.")
+    pulse = gemini_cli.INTEGRATION.pulse(turn)
+    assert pulse is not None
+    assert (pulse.state, pulse.outcome, pulse.text) == ("idle", "ended", "Hello to you.")
+    heard_since = msgspec.structs.replace(turn, since=pulse.at + 0.01)
+    assert gemini_cli.INTEGRATION.pulse(heard_since) is None, "mail has kept the turn going"
+    assert gemini_cli.INTEGRATION.pulse(chat(tmp_path / "chat", "Say hello.")) is None
+    assert gemini_cli.INTEGRATION.pulse(msgspec.structs.replace(turn, transcript="/nowhere")) is None
+
+
+def test_an_answer_of_gemini_that_has_just_come_is_no_end_yet(tmp_path: Path) -> None:
+    turn = chat(tmp_path / "chat", "Hello to you.")
+    *before, last = Path(turn.transcript).read_bytes().splitlines()
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+    fresh = json.dumps({**json.loads(last), "timestamp": now}).encode()
+    Path(turn.transcript).write_bytes(b"\n".join([*before, fresh]) + b"\n")
+    assert gemini_cli.INTEGRATION.pulse(turn) is None, "its hook is on its way"
+
+
+def test_plugins_tell_every_end_themselves(tmp_path: Path) -> None:
+    assert make_opencode().pulse(rollout(tmp_path / "rollout", "reader_esc")) is None
 
 
 # -- a client that is silent --------------------------------------------------------------------------

@@ -6,6 +6,7 @@ A new message of type `gemini` is an answer to all that is there by then. Seen w
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,6 +45,8 @@ _HOOKS = {
     "SessionEnd": Hook("session_ended"),
 }
 _DELEGATION = {"tool_wanted": 1, "tool_used": -1}
+SETTLED_S = 10.0
+"""An answer so old, with nothing behind it, was the last of its turn."""
 
 
 class GeminiReader(TranscriptReader):
@@ -156,8 +159,22 @@ class GeminiCli:
         return GeminiReader(event.transcript)
 
     def pulse(self, turn: Turning) -> Pulse | None:
-        """Nothing: every turn of it ends with a hook, the cancelled and the failed ones too."""
-        del turn
+        """The end of a turn whose last hook nobody heard, since there was no broker at that moment.
+
+        What was written before the last hook that was heard does not count: after mail that keeps a turn
+        going the file ends with an answer as well.
+        """
+        for line in lines_backwards(turn.transcript):
+            entry = mapping(decoded(line))
+            kind, at = entry.get("type"), seconds(entry.get("timestamp"))
+            if kind not in ("user", "gemini", "error"):
+                continue
+            if kind == "user" or at < turn.since or time.time() - at < SETTLED_S:
+                return None
+            if kind == "error":
+                return Pulse(state="idle", at=at, outcome="errored")
+            said = "" if listed(entry.get("toolCalls")) else _text_of(entry.get("content"))
+            return Pulse(state="idle", at=at, outcome="ended", text=said) if said else None
         return None
 
 
