@@ -24,7 +24,7 @@ from palaver.settings import Settings, load_settings
 
 ROOT = Path(__file__).parent.parent.parent
 POLL_S = 0.01
-WITHIN_S = 15.0
+WITHIN_S = 40.0
 LINE_BYTES_MAX = 8 << 20
 
 T = TypeVar("T")
