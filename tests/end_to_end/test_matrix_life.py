@@ -13,6 +13,7 @@ from tests.end_to_end.matrix import cell
 from tests.end_to_end.programs import PROGRAMS, REAL
 from tests.end_to_end.script import Step, say
 from tests.end_to_end.stage import END, FINAL, LOOK, PROMPT, Stage, install, last_words
+from tests.end_to_end.trust import Cautious, trust
 from tests.integration.world import until
 
 RUNS = 5
@@ -26,12 +27,14 @@ SAID = "Nothing to do."
 @pytest.mark.requirement("WAKE-3", stage="clients")
 @cell("headless speed", *REAL)
 async def test_a_headless_run_ends_as_fast_as_without_palaver(stage: Stage) -> None:
-    shop, program = stage.folder / "shop", PROGRAMS[stage.row]
+    shop, program = stage.folder / "shop", type(stage.client)
     bare = program(stage.folder / "bare", shop, stage.model.url("bare"))
     ours = program(stage.folder / "ours", shop, stage.model.url("ours"))
     for client in (bare, ours):
         client.configure()
     install(stage.home, ours)
+    if isinstance(ours, Cautious):
+        await trust(stage.home, ours, stage.agent)
     ratios: list[float] = []
     told: list[str] = []
     while (fast := sum(each <= RATIO_MAX for each in ratios)) < ENOUGH and len(ratios) - fast < ENOUGH:

@@ -6,6 +6,7 @@ It takes commands as JSON lines on stdin and answers each with a line. Not a tes
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,15 +47,20 @@ class StandIn:
             "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
         )
 
+    def who(self) -> Any:
+        """Its process."""
+        return {"pid": os.getpid()}
+
     def tool(self, name: str, **arguments: Any) -> Any:
         """Call a tool."""
         return self.rpc("tools/call", {"name": name, "arguments": arguments})["result"]
 
-    def hook(self, client: str, payload: str, marks: str = "") -> Any:
-        """Run a hook as the client does; with `marks`, behind the gate."""
+    def hook(self, client: str, payload: str, marks: str = "", home: str = "") -> Any:
+        """Run a hook as the client does; with `marks`, behind the gate; with `home`, for another broker."""
         command = [*PYTHON, str(RELAY / "hook.py"), client]
         if marks:
             command = ["/bin/sh", str(RELAY / "gate.sh"), client, sys.executable, marks]
+        command += [f"--home={home}"] if home else []
         done = subprocess.run(command, input=payload.encode(), capture_output=True, check=False, timeout=20)
         return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 
@@ -87,9 +93,9 @@ class StandIn:
                 process.wait()
 
 
-def main() -> None:
+def main(kind: type[StandIn] = StandIn) -> None:
     """Serve until stdin ends."""
-    stand_in = StandIn(sys.argv[1])
+    stand_in = kind(sys.argv[1])
     try:
         for line in sys.stdin:
             command = json.loads(line)

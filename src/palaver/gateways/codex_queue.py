@@ -7,10 +7,12 @@ import logging
 import os
 
 from palaver.core.state import Agent
+from palaver.gateways.app_server import AppServer, AppServerError, environment_of, is_app_server
 from palaver.gateways.books import Book
 from palaver.gateways.doors import is_headless
 from palaver.gateways.hooks import Hooks
 from palaver.gateways.marks import pid_of
+from palaver.gateways.threads import Threads
 from palaver.protocol.operations.agents import PathRecord
 
 log = logging.getLogger("palaver.hooks")
@@ -19,15 +21,15 @@ QUEUE = "queue"
 QUEUE_S = 10.0
 NO_SESSION = "it has begun no session yet"
 INTERRUPTED = "after an interrupt it leaves its queue alone until its next prompt"
-KEPT = ("HOME", "CODEX_HOME", "PATH", "LANG", "TMPDIR")
-"""Of the client's environment: where its files are, and no keys."""
+GONE = "its terminal is closed"
 
 
 class CodexQueue:
     """Wakes sessions of Codex."""
 
-    def __init__(self, hooks: Hooks) -> None:
+    def __init__(self, hooks: Hooks, threads: Threads) -> None:
         self._hooks = hooks
+        self._threads = threads
 
     async def wake(self, book: Book, agent: Agent) -> bool:
         """Put all that waits into the session's queue."""
@@ -41,6 +43,8 @@ class CodexQueue:
         if not await _queue(program, environment_of(pid), book.session, fetched.text):
             self._hooks.give_back(book, fetched.call)
             return False
+        if book.was_interrupted:
+            await _start(pid, book.session)
         return True
 
     def path_of(self, agent: Agent) -> PathRecord:
@@ -55,7 +59,18 @@ class CodexQueue:
             return NO_SESSION
         if is_headless(pid):
             return "a headless run has no queue"
-        return INTERRUPTED if book.was_interrupted else ""
+        if not self._threads.is_shown(book.session):
+            return GONE
+        return INTERRUPTED if book.was_interrupted and not is_app_server(pid) else ""
+
+
+async def _start(pid: int, session: str) -> None:
+    """After an interrupt an app-server leaves the queue alone too, but can be told to go on."""
+    try:
+        async with AppServer.open(pid) as server:
+            await server.call("thread/queue/start", threadId=session)
+    except AppServerError as error:
+        log.warning("codex does not go on with its queue before its next prompt: %s", error)
 
 
 async def _queue(program: str, environment: dict[str, str], session: str, text: str) -> bool:
@@ -91,18 +106,3 @@ def program_of(pid: int) -> str | None:
         return os.readlink(f"/proc/{pid}/exe")
     except OSError:
         return None
-
-
-def environment_of(pid: int) -> dict[str, str]:
-    """What a client's own commands need of its environment."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            pairs = file.read().split(b"\0")
-    except OSError:
-        return {}
-    found: dict[str, str] = {}
-    for pair in pairs:
-        name, _, value = pair.decode(errors="replace").partition("=")
-        if name in KEPT:
-            found[name] = value
-    return found

@@ -66,7 +66,7 @@ class Hooks:
         self._bindings = Bindings(marks.with_name("bindings"))
         self._desk = Desk(engine)
         self._books: dict[str, Book] = {}
-        self._recognition = Recognition(engine, server, integrations)
+        self.recognition = Recognition(engine, server, integrations)
         self.places: dict[str, tuple[str, str]] = {}
         """For each agent its client's kind, and where that writes the session down, also if it left."""
         self.faults: dict[str, tuple[int, float, str]] = {}
@@ -95,9 +95,9 @@ class Hooks:
         if integration is None:
             return None
         event = integration.parse(payload)
-        missed = self._recognition.missed(client, event)
-        self._recognition.note(client, event, words)
-        agent = self._recognition.agent_of(client, event, self._bound())
+        missed = self.recognition.missed(client, event)
+        self.recognition.note(client, event, words)
+        agent = await self.recognition.find(client, event, self._bound())
         if agent is None or event.subagent:
             return None
         book = self._book(agent, integration)
@@ -245,7 +245,7 @@ class Hooks:
         agent = self._engine.state.agents.get(book.agent)
         if agent is None or not agent.pending:
             return Fetched()
-        if event.continues and (agent.is_muted(self._engine.clock.now) or not book.may_continue()):
+        if event.continues and (self._waking.holds_back(agent) or not book.may_continue()):
             return Fetched()
         if not event.continues:
             return await self.fetch(book, "hook", MID_TURN)
@@ -298,7 +298,7 @@ class Hooks:
         leased = self._engine.state.agents[agent].leased
         senders = {each: leased.get(parse_id("m", each) or 0) for each in ids}
         return [
-            mark_of(each, notice=receipt is not None and not receipt.sender)
+            mark_of(each, notice=receipt is not None and not (receipt.sender or receipt.quotes))
             for each, receipt in senders.items()
         ]
 
@@ -388,7 +388,7 @@ class Hooks:
 
     def _find(self, agent: Agent) -> Book | None:
         """The book of an agent whose client had its first hook before the agent joined, or a broker ago."""
-        last = self._recognition.last_of(agent, self._bound())
+        last = self.recognition.last_of(agent, self._bound())
         if last is not None:
             client, event = last
             book = self._book(agent, self._integrations[client])

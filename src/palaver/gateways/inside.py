@@ -13,6 +13,7 @@ from palaver.broker.engine import Engine
 from palaver.broker.server import Server
 from palaver.gateways.codex_queue import CodexQueue
 from palaver.gateways.doors import HookDoor, WaiterDoor
+from palaver.gateways.guarding import Guarding
 from palaver.gateways.hooks import Hooks
 from palaver.gateways.http_hooks import HttpHooks
 from palaver.gateways.plugins import PluginDoor
@@ -55,18 +56,22 @@ class Inside:
         marks = home / "marks"
         shutil.rmtree(marks, ignore_errors=True)  # of processes long gone
         plugins = {each.kind: each for each in (make_opencode(), make_pi())}
-        self.hooks = Hooks(engine, server, {**INTEGRATIONS, **plugins}, marks)
-        self.plugins = PluginDoor(self.hooks, plugins)
+        integrations = {**INTEGRATIONS, **plugins}
+        self.hooks = Hooks(engine, server, integrations, marks)
+        self.guarding = Guarding(engine, server, self.hooks, integrations, home / "guards")
+        self.plugins = PluginDoor(self.hooks, self.guarding, plugins)
         self.typist = Typist(self.hooks, enabled=typing)
         self.sessions = SessionReader(engine, self.hooks, told=self.plugins.ask, capture=self.typist.capture)
         engine.slow[GetSessionData] = self.sessions.begin
         self.shims = ShimDoor(engine, server, offline_after_s=offline_after_s)
         self.shims.judge = self.hooks
+        threads = self.shims.threads = self.hooks.recognition.threads
+        threads.keeper = self.hooks
         waiters = WaiterDoor(self.hooks, server)
         self.hooks.wakers.update(
             {
                 "claude-code": [waiters],
-                "codex": [CodexQueue(self.hooks)],
+                "codex": [CodexQueue(self.hooks, threads)],
                 "gemini-cli": [],
                 **{kind: [self.plugins] for kind in plugins},
             }
@@ -75,7 +80,8 @@ class Inside:
         self.hooks.checkpoint_prompt = checkpoint_prompt
         for ways in self.hooks.wakers.values():
             ways.append(self.typist)
-        server.doors.update({"shim": self.shims, "hook": HookDoor(self.hooks, server), "waiter": waiters})
+        door = HookDoor(self.hooks, self.guarding, server)
+        server.doors.update({"shim": self.shims, "hook": door, "waiter": waiters})
 
     async def listen(self) -> None:
         """Serve hooks over HTTP from when an endpoint is chosen, until cancelled."""
@@ -99,7 +105,9 @@ class Inside:
             return None
 
     async def _bind(self, endpoint: HookEndpoint) -> asyncio.AbstractServer | None:
-        factory = partial(HttpHooks, self.hooks, self.plugins, token=endpoint.token, port=endpoint.port)
+        factory = partial(
+            HttpHooks, self.hooks, self.guarding, self.plugins, token=endpoint.token, port=endpoint.port
+        )
         with suppress(OSError):
             return await asyncio.get_running_loop().create_server(factory, "127.0.0.1", endpoint.port)
         log.error("port %d is taken: hooks over HTTP are not served", endpoint.port)

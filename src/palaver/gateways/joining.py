@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
 from palaver.core.state import Agent
 from palaver.gateways.sessions import ShimSession
@@ -14,6 +14,8 @@ from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import RegisterAgent, Registered
 
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_]+")
+PROBE = "palaver/thread"
+"""In the metadata of a call that palaver itself has a client make, to learn whose thread this is."""
 
 
 class Client(NamedTuple):
@@ -41,11 +43,24 @@ CLIENTS = {
 """As seen with Claude Code 2.1.325, Codex 0.166.0, Gemini CLI 0.61.0 and OpenCode 1.18.33."""
 
 
+class Threads(Protocol):
+    """Who knows which of a client's conversations a session serves."""
+
+    def joined(self, seat: Joining, /) -> None:
+        """A session has joined."""
+        ...
+
+    def know(self, seat: Joining, thread: str, /) -> None:
+        """A session serves this conversation."""
+        ...
+
+
 class Joining:
     """One session's way to its name, and back to it."""
 
-    def __init__(self, session: ShimSession) -> None:
+    def __init__(self, session: ShimSession, threads: Threads | None = None) -> None:
         self._session = session
+        self._threads = threads
         self._lock = asyncio.Lock()
         self._info: dict[str, Any] = {}
         self.note = ""
@@ -61,6 +76,34 @@ class Joining:
         if info is not None and not self._info:
             self._info = info
 
+    @property
+    def agent(self) -> Agent | None:
+        """The agent that the session is, if it is one now."""
+        return self._session.agent
+
+    @property
+    def source(self) -> ShimSession:
+        """Where its commands come from."""
+        return self._session
+
+    @property
+    def owner(self) -> str:
+        """The client's process."""
+        return self._session.caller.owner
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its connection has ended."""
+        return self._session.leaving
+
+    def hear(self, number: int, params: Any, conversation: str) -> None:
+        """A tool call came in a conversation; one that palaver had the client make is not the model's."""
+        meta = cast("dict[str, Any]", params).get("_meta") if isinstance(params, dict) else None
+        if conversation and self._threads is not None:
+            self._threads.know(self, conversation)
+        if not isinstance(meta, dict) or PROBE not in meta:
+            self._session.note_call(number, conversation)
+
     async def ensure(self) -> Agent:
         """Be an agent: the one this session was, or a new one.
 
@@ -71,6 +114,8 @@ class Joining:
             if self._session.agent is None:
                 before = self._session.known()
                 await (self._resume(before) if before is not None else self._join())
+                if self._threads is not None:
+                    self._threads.joined(self)
         agent = self._session.agent
         if agent is None:
             raise PalaverError("not_registered", "This session has no agent at the moment.", "Try again.")

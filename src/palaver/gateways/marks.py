@@ -1,4 +1,8 @@
-"""Marks for the gates of hooks: a file named after a client's process, while its hooks have work to do."""
+"""Marks for the gates of hooks: a file named after a client's process, while its hooks have work to do.
+
+One process may be the client of several agents (Codex has such a daemon): the gate is open while any of them
+needs it.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,13 @@ class Marks:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._wanted: dict[int, dict[str, Agent]] = {}
+        """By process, the agents whose hooks have work to do."""
 
     def leave(self, agent: Agent) -> None:
         """Open the gate of an agent's client."""
         if pid := pid_of(agent):
+            self._wanted.setdefault(pid, {})[agent.id] = agent
             try:
                 self._folder.mkdir(mode=0o700, exist_ok=True)
                 (self._folder / str(pid)).touch(mode=0o600)
@@ -26,9 +33,15 @@ class Marks:
                 log.warning("no mark could be left: %s", error)
 
     def take(self, agent: Agent) -> None:
-        """Shut it."""
+        """Shut it, unless another agent of the same process needs it."""
         if pid := pid_of(agent):
-            (self._folder / str(pid)).unlink(missing_ok=True)
+            wanted = self._wanted.pop(pid, {})
+            # An agent that has left has no process any more.
+            left = {each.id: each for each in wanted.values() if each.id != agent.id and pid_of(each) == pid}
+            if left:
+                self._wanted[pid] = left
+            else:
+                (self._folder / str(pid)).unlink(missing_ok=True)
 
 
 def pid_of(agent: Agent) -> int:

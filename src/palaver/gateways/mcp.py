@@ -205,7 +205,7 @@ class Gateway:
             await self._meet(message)
             key = str(message.id)
             if message.method == "tools/call":
-                session.note_call(line.number, _conversation(message.params))
+                self._joining.hear(line.number, message.params, _conversation(message.params))
             asked = Asked(line, message.method)
             self._open[key].append(asked)
             self._remember(key, line.number, call_word(line, key))
@@ -354,8 +354,8 @@ class Gateway:
             raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool: {params.name[:100]}")
         line: ShimLine = ctx.request
 
-        async def progress(done: float, total: float) -> None:
-            await ctx.session.report_progress(done, total, "waiting for messages")
+        async def progress(done: float, total: float, what: str) -> None:
+            await ctx.session.report_progress(done, total, what)
 
         call = call_word(line, str(ctx.request_id))
         ask = Ask(line.number, line.birth_us, call, _conversation(ctx.params), progress)

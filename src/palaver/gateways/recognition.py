@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from palaver.broker.engine import Engine
 from palaver.broker.server import Server
 from palaver.core.state import Agent
+from palaver.gateways.app_server import is_app_server
 from palaver.gateways.marks import pid_of
+from palaver.gateways.threads import Threads
 from palaver.integrations.hooks import HookEvent, Integration
 
 SESSIONS_MAX = 10_000
+CODEX = "codex"
+EARLY_S = 0.5
+"""A shim that started so long before a conversation began does not serve it; clocks differ a little."""
 _BOUNDS = ("session_started", "turn_ended", "errored", "interrupted", "session_ended")
 """After these no turn is under way."""
 
@@ -35,6 +42,7 @@ class Recognition:
         self._server = server
         self._integrations = integrations
         self._sessions: dict[tuple[str, str], Seen] = {}
+        self.threads = Threads(engine)
 
     def note(self, client: str, event: HookEvent, words: list[str] | None) -> None:
         """A hook came, with these processes above it if they are known."""
@@ -54,15 +62,26 @@ class Recognition:
         seen = self._sessions.get((client, event.session))
         return None if seen is None or event.what == "prompt" else seen.prompt
 
+    async def find(self, client: str, event: HookEvent, bound: Mapping[str, str]) -> Agent | None:
+        """As `agent_of`; a process that has many sessions is asked first whose this one is."""
+        seen = self._sessions.get((client, event.session))
+        if client == CODEX and seen is not None and not event.subagent:
+            await self.threads.expect(event, seen.words)
+        return self.agent_of(client, event, bound)
+
     def agent_of(self, client: str, event: HookEvent, bound: Mapping[str, str]) -> Agent | None:
         """The agent that a hook's session belongs to; `bound` are the agents whose session is known."""
+        if client == CODEX and (certain := self.threads.agent_of(event.session)) is not None:
+            return certain
         for name, session in bound.items():
             if session == event.session and name in self._engine.state.agents:
                 return self._engine.state.agents[name]
         seen = self._sessions.get((client, event.session))
-        above = [] if seen is None else self._above(seen.words)
-        if above:
+        words = [] if seen is None else seen.words
+        if above := self._above(words):
             return _choose(above, event, bound)
+        if any(is_app_server(_pid(word)) for word in words):
+            return None  # of a session whose agent has left; others that are near are not it
         # After a restart of the broker the client's start hook does not come again.
         kind = self._integrations[client].kind
         near = [
@@ -95,16 +114,33 @@ def _choose(agents: list[Agent], event: HookEvent, bound: Mapping[str, str]) -> 
     here = [agent for agent in agents if agent.metadata.get("cwd") == event.cwd]
     if len(agents) == 1 or len({agent.metadata.get("cwd") for agent in agents}) == 1:
         here = agents
-    if len(here) > 1 and is_shared(here[0]):
-        here = [agent for agent in here if agent.id not in bound]
+    if here and is_app_server(pid_of(here[0])):
+        began = began_at(event.session)
+        here = [agent for agent in here if agent.id not in bound and started_at(agent) > began - EARLY_S]
         return here[0] if len(here) == 1 else None
     return here[0] if here else None
 
 
-def is_shared(agent: Agent) -> bool:
-    """Whether the process that is the agent's serves several terminals: Codex has such a daemon."""
+def began_at(session: str) -> float:
+    """When a session began, where its id tells: in ids of version 7 the time stands first; else 0."""
+    digits = session.replace("-", "")
     try:
-        with open(f"/proc/{pid_of(agent)}/cmdline", "rb") as file:
-            return b"app-server" in file.read(65_536).split(b"\0")
-    except OSError:
-        return False
+        return int(digits[:12], 16) / 1_000 if len(digits) == 32 and digits[12] == "7" else 0.0
+    except ValueError:
+        return 0.0
+
+
+def started_at(agent: Agent) -> float:
+    """When the process that speaks for an agent started; 0 if nobody can tell."""
+    ticks = agent.process.partition(".")[2]
+    try:
+        with open("/proc/uptime", encoding="ascii") as file:
+            up_s = float(file.read().split()[0])
+        return time.time() - up_s + int(ticks) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _pid(word: str) -> int:
+    pid = word.partition(".")[0]
+    return int(pid) if pid.isdecimal() else 0

@@ -18,7 +18,7 @@ from palaver.broker.identity import is_alive
 from palaver.broker.server import Server, Visit
 from palaver.core.context import EndSession
 from palaver.gateways.early import Early
-from palaver.gateways.joining import Joining
+from palaver.gateways.joining import Joining, Threads
 from palaver.gateways.sessions import Judge, ShimSession
 from palaver.protocol.relay import ShimLine
 
@@ -50,6 +50,7 @@ class ShimDoor:
         self._server = server
         self._fresh_s = min(FRESH_S, offline_after_s / 3)
         self.judge: Judge | None = None
+        self.threads: Threads | None = None
         self._serving: asyncio.Task[Serving] | None = None
         self._sessions: dict[str, ShimSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -88,7 +89,7 @@ class ShimDoor:
 
     async def _serve(self, session: ShimSession) -> None:
         try:
-            joining = Joining(session)
+            joining = Joining(session, self.threads)
             early = Early(session, joining)
             loading = self._load()
             if not loading.done() and session.known() is None:

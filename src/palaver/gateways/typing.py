@@ -95,7 +95,8 @@ class Typist:
         known = self._in_tmux.get(owner)
         if known is None:
             process = read_word(owner)
-            known = process is not None and find_tmux(ancestry(process)) is not None
+            # A daemon that a client in tmux has started is beneath it, but has no terminal.
+            known = process is not None and bool(process.terminal and find_tmux(ancestry(process)))
             if len(self._in_tmux) >= KNOWN_MAX:
                 self._in_tmux.clear()
             self._in_tmux[owner] = known

@@ -1,0 +1,272 @@
+"""One process with several sessions, as Codex's app-server is: whose hook it is, and if anybody sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palaver import Agent
+from palaver.gateways.app_server import AppServer, AppServerError
+from palaver.gateways.joining import PROBE
+from tests.integration.hook_client import CODEX, Client, activity, state_of
+from tests.integration.world import Home, Join, until
+
+NUMBERS = itertools.count(1)
+HOOK_S = 2.5
+"""A hook that nobody can make sense of has to be through by then."""
+
+
+def thread_id(at: float | None = None) -> str:
+    """An id as Codex makes one: of version 7, with the time in it."""
+    digits = f"{int((time.time() if at is None else at) * 1_000):012x}7{next(NUMBERS):03x}8{0:015x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+class Server:
+    """The stand-in, as a test talks to it."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def begin(self, name: str) -> str:
+        """A session of a new terminal, which joins under a name; its thread."""
+        thread = thread_id()
+        await self.client.do("begin", thread=thread, name=name)
+        return thread
+
+    async def start(self, thread: str, name: str, asker: Agent) -> None:
+        """A session's first hook, until it is known whose it is: a busy machine takes its time for that."""
+
+        async def known() -> bool:
+            await self.client.hook("SessionStart", session_id=thread, source="startup")
+            return await activity(asker, name) == "idle"
+
+        await until(known, what=f"{name} known")
+
+    async def close(self, thread: str) -> None:
+        """Close a session's terminal."""
+        await self.client.do("close", thread=thread)
+
+    async def prompt(self, thread: str, text: str = "Work.", **fields: Any) -> str:
+        """A human types; what the hooks add."""
+        return text_of(await self.client.hook("UserPromptSubmit", session_id=thread, prompt=text, **fields))
+
+    async def stop(self, thread: str) -> None:
+        """A turn ends, and mail does not keep it going."""
+        await self.client.hook("Stop", session_id=thread, last_assistant_message="Done.")
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    """What a hook says to the model."""
+    return answer.get("hookSpecificOutput", {}).get("additionalContext", "")
+
+
+@asynccontextmanager
+async def open_server(home: Home, folder: Path, manner: str = "good") -> AsyncGenerator[Server]:
+    """An app-server without sessions; it ends with the block."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.integration.app_server", CODEX, "app-server", manner),
+        env={**home.environment(), "CODEX_HOME": str(folder)},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    client = Client(process, folder / "rollout.jsonl")
+    await client.do("who")
+    try:
+        yield Server(client)
+    finally:
+        await client.end()
+
+
+@pytest.fixture
+def running(home: Home) -> Home:
+    """A home with a broker."""
+    home.up()
+    return home
+
+
+@pytest.fixture
+def codex_home(home: Home) -> Path:
+    """The server's folder: its path is short enough for a socket."""
+    folder = home.path / "codex"
+    folder.mkdir()
+    return folder
+
+
+async def status(asker: Agent, name: str) -> str:
+    """How an agent is listed."""
+    return next(peer.status for peer in await asker.peers(all=True) if peer.name == name)
+
+
+async def offline(asker: Agent, name: str) -> bool:
+    """Whether it is listed as gone."""
+    return await status(asker, name) == "offline"
+
+
+@pytest.mark.requirement("WAKE-1", stage="clients")
+@pytest.mark.parametrize("manner", ["good", "talkative"])
+async def test_sessions_of_one_process_in_one_folder_get_their_own_mail(
+    running: Home, codex_home: Path, join: Join, manner: str
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home, manner) as server:
+        threads = {name: await server.begin(name) for name in ("one", "two", "three")}
+        for name in reversed(threads):  # all were there before the first of them was asked anything
+            await server.start(threads[name], name, alice)
+            await alice.send(name, f"This is for {name}.")
+        for name, thread in threads.items():
+            got = await server.prompt(thread)
+            assert [each for each in threads if f"This is for {each}." in got] == [name]
+
+
+async def test_mail_enters_a_turn_though_another_session_of_the_process_has_none(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    marks = str(running.path / "marks")
+    async with open_server(running, codex_home) as server:
+        one, two = await server.begin("one"), await server.begin("two")
+        for thread, name in ((one, "one"), (two, "two")):
+            await server.start(thread, name, alice)
+            await server.prompt(thread)
+        await alice.send("one", "Is it done?")
+        await server.client.hook("PostToolUse", session_id=two, tool_name="x")
+        await server.stop(two)
+        got = text_of(await server.client.hook("PostToolUse", marks, session_id=one, tool_name="x"))
+        assert "Is it done?" in got
+
+
+@pytest.mark.requirement("REC-1", stage="clients")
+async def test_a_session_whose_terminal_is_closed_is_offline_and_its_mail_waits(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home) as server:
+        one, two = await server.begin("one"), await server.begin("two")
+        await server.start(two, "two", alice)
+        await server.start(one, "one", alice)
+        await server.close(one)
+        await until(lambda: offline(alice, "one"), what="one offline")
+        assert await status(alice, "two") == "online"
+        sent = await alice.send("one", "Is it done?")
+        assert (sent.status, await state_of(alice, sent.id)) == ("queued", ("pending", ""))
+        assert "Is it done?" not in await server.prompt(two)
+        assert "Is it done?" in await server.prompt(one)  # another terminal shows it now
+        assert await status(alice, "one") == "online"
+        await server.stop(one)
+        await until(lambda: activity(alice, "one"), what="one idle")
+        assert await status(alice, "one") == "online"
+
+
+async def test_a_turn_that_runs_when_its_terminal_is_closed_ends_first(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home) as server:
+        one, two = await server.begin("one"), await server.begin("two")
+        await server.start(one, "one", alice)
+        await server.prompt(one)
+        for thread in (one, two):
+            await server.close(thread)
+        await until(lambda: offline(alice, "two"), what="two offline")  # they were looked at together
+        assert await status(alice, "one") == "online"
+        await server.stop(one)
+        await until(lambda: offline(alice, "one"), what="one offline")
+
+
+async def test_what_was_closed_is_gone_for_the_next_broker_too(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home) as server:
+        one, two = await server.begin("one"), await server.begin("two")
+        running.signal(Home.KILL)
+        await server.close(one)
+        await until(lambda: offline(alice, "one"), what="one offline")
+        await server.start(two, "two", alice)
+        sent = await alice.send("two", "Is it done?")
+        assert "Is it done?" in await server.prompt(two)
+        assert (await state_of(alice, sent.id))[0] == "delivered"
+
+
+@pytest.mark.parametrize("manner", ["silent", "garbage", "nonsense", "long", "shut", "refusing", "odd"])
+async def test_without_a_word_of_the_server_no_mail_enters_a_wrong_session(
+    running: Home, codex_home: Path, join: Join, manner: str
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home, manner) as server:
+        threads = [await server.begin(name) for name in ("one", "two")]
+        await alice.send("one", "Is it done?")
+        for thread in threads:
+            began = time.monotonic()
+            assert not await server.prompt(thread)
+            assert time.monotonic() - began < HOOK_S
+        assert await status(alice, "one") == "online"
+
+
+async def test_a_shim_that_is_older_than_a_session_does_not_serve_it(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home, "refusing") as server:
+        thread = await server.begin("one")
+        await alice.send("one", "Is it done?")
+        assert not await server.prompt(thread_id(time.time() + 5.0)), "the shim was there before"
+        assert "Is it done?" in await server.prompt(thread)
+
+
+@pytest.mark.parametrize("manner", ["silent", "garbage", "nonsense", "long", "shut", "refusing"])
+async def test_a_question_to_a_server_that_misbehaves_fails_in_time(
+    running: Home, codex_home: Path, manner: str
+) -> None:
+    async with open_server(running, codex_home, manner) as server:
+        with pytest.raises(AppServerError):
+            async with AppServer.open(server.client.pid) as opened:
+                await opened.call("thread/loaded/list", within_s=0.5)
+
+
+@pytest.mark.requirement("REC-1", stage="clients")
+async def test_a_call_that_palaver_has_the_server_make_is_no_evidence(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home) as server:
+        one = await server.begin("one")
+        sent = await alice.send("one", "Is it done?")
+
+        async def call(tool: str, **meta: Any) -> None:
+            params = {"name": tool, "arguments": {}, "_meta": {"threadId": one, **meta}}
+            await server.client.do("rpc", method="tools/call", params=params)
+
+        await call("get_messages")
+        for _ in range(2):
+            await call("no_such_tool", **{PROBE: True})
+        assert await state_of(alice, sent.id) == ("delivered", "")
+        await call("list_peers")
+        assert await state_of(alice, sent.id) == ("read", "next_call")
+
+
+async def test_nobody_else_is_taken_for_the_server(running: Home, codex_home: Path) -> None:
+    async with open_server(running, codex_home) as server:
+        other = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", "input()"),
+            env={**running.environment(), "CODEX_HOME": str(codex_home)},
+            stdin=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with AppServer.open(server.client.pid) as opened:
+                assert (await opened.call("thread/loaded/list"))["data"] == ["title-thread"]
+            with pytest.raises(AppServerError, match="another process"):
+                async with AppServer.open(other.pid):
+                    pass
+        finally:
+            other.kill()
+            await other.wait()
