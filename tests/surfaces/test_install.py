@@ -21,7 +21,7 @@ GEMINI = """\
 GEMINI_DIFF = """\
 --- ~/.gemini/settings.json
 +++ ~/.gemini/settings.json
-@@ -2,6 +2,95 @@
+@@ -2,6 +2,106 @@
    // which model
    "model": {"name": "gemini-2.5-pro"},
    "mcpServers": {
@@ -63,7 +63,7 @@ command = "say done"
 CODEX_DIFF = """\
 --- ~/.codex/config.toml
 +++ ~/.codex/config.toml
-@@ -4,3 +4,50 @@
+@@ -4,3 +4,58 @@
  [[hooks.Stop.hooks]]
  type = "command"
  command = "say done"
@@ -155,7 +155,7 @@ def test_what_is_written_names_this_home_if_it_is_not_the_usual_one(me: Person, 
     assert me.run("install", "codex", "--yes", PALAVER_HOME=other).code == 0
     text = (me.home / ".codex/config.toml").read_text("utf-8")
     assert f'"--home={other}"]' in text
-    assert text.count(f"'--home={other}'") == 6
+    assert text.count(f"'--home={other}'") == 7
     assert me.run("install", "codex", "--yes").code == 0
     assert "--home" not in (me.home / ".codex/config.toml").read_text("utf-8")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.context import NoteChildEnd, StartBroker
+from palaver.core.context import NoteChildEnd, NoteChildStarted, StartBroker
 from palaver.core.limits import Limits
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.lineage import ScopeClaimed, ScopeReleased
 from palaver.protocol.operations.agents import UpdateAgent
+from palaver.protocol.operations.children import Children, ListChildren
 from palaver.protocol.operations.scopes import (
     Claims,
     ClaimScope,
@@ -373,6 +374,36 @@ def test_the_tree_shows_parents_before_children(mesh: Family) -> None:
     assert {each.enforced for each in reply.scopes} == {"advisory"}
     kid = reply.scopes[2]
     assert [(each.path, each.until) for each in kid.rules] == [("/p/src", 0.0)]
+
+
+@pytest.mark.requirement("CHILD-5", stage="lineage")
+def test_enforced_is_only_what_the_client_itself_holds(mesh: Family) -> None:
+    mesh.claim("bob", "/q")
+    for name, held_by in (("held", "sandbox"), ("ruled", "rules"), ("asked", "")):
+        mesh.spawn("alice", name, f"/p/{name}")
+        mesh.alive.add(f"{name}.1")
+        started = NoteChildStarted(mesh.agent(name).id, f"{name}.1", f"token-{name}", "", held_by)
+        mesh.run(started)
+    reply: Scopes = mesh.run(ListScopes(), OPERATOR)
+    unheard = ("advisory", "no hook of its client was ever heard")
+    assert {each.name: (each.enforced, each.why) for each in reply.scopes} == {
+        "alice": unheard,
+        "asked": unheard,
+        "bob": unheard,
+        "held": ("enforced", "held by its client's sandbox"),
+        "ruled": ("enforced", "held by its client's rules; shell commands are not checked"),
+    }
+    family: Children = mesh.run(ListChildren(), OPERATOR)
+    assert {each.name: each.enforced for each in family.children} == {
+        "asked": "advisory",
+        "held": "enforced",
+        "ruled": "enforced",
+    }
+    told = owner(mesh, "/q/x", "held")
+    assert (told.may_write, told.enforced, told.why) == (False, "enforced", "held by its client's sandbox")
+    assert owner(mesh, "/q/x", "asked").enforced == "advisory"
+    assert owner(mesh, "/p/held/x", "held").enforced == "", "it may"
+    assert owner(mesh, "/q/x").enforced == "", "a person may"
 
 
 def test_a_question_about_no_path_is_refused(mesh: Family) -> None:

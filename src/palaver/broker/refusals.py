@@ -35,6 +35,8 @@ class Refusals:
         if isinstance(answer, PalaverError):
             if isinstance(command, Operation):
                 word = command.word()
+            elif isinstance(command, str):
+                word = command  # not asked of us by a call
             else:
                 word = SendMessage.word() if answer.code in _OF_SENDS else ""
             self._count(caller, word, answer.code, now)

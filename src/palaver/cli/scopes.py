@@ -120,6 +120,7 @@ def who_owns(path: str, speaker: str | None, *, as_json: bool) -> int:
             write(f"  readers: {', '.join(reply.readers)}\n")
         if not reply.may_write:
             write(f"  {clean(reply.reason)}\n")
+            write(f"  {reply.enforced}: {reply.why}\n")
     return 0 if reply.may_write else EXIT_HELD
 
 
@@ -150,11 +151,15 @@ def render_scopes(scopes: list[ScopeRecord], screen: Screen) -> str:
         depth = depths[scope.name] = depths.get(scope.parent, -1) + 1
         indent = "  " * depth
         held = "scoped" if scope.scoped else ("child" if scope.parent else "")
-        words = [scope.status, *([held] if held else []), *([scope.enforced] if scope.rules else [])]
+        words = [scope.status, *([held] if held else []), *([_holding(scope)] if scope.rules else [])]
         head = f"{indent}{scope.name}  ({', '.join(words)})"
         lines.append(screen.paint(_fit(head, screen), "bold"))
         lines += [_fit(f"{indent}  {_rule(rule)}", screen) for rule in scope.rules]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _holding(scope: ScopeRecord) -> str:
+    return f"{scope.enforced}: {scope.why}" if scope.why else scope.enforced
 
 
 def _fit(line: str, screen: Screen) -> str:

@@ -12,7 +12,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from palaver.core.claims import as_rules, check_path, check_rules, covers, covers_path, first_conflict
+from palaver.core.claims import (
+    as_rules,
+    check_path,
+    check_rules,
+    covers,
+    covers_path,
+    first_conflict,
+)
 from palaver.core.context import Context, Decision
 from palaver.core.roster import caller_agent, has_ended
 from palaver.core.state import Agent, Claim, State
@@ -31,8 +38,14 @@ from palaver.protocol.operations.scopes import (
     WhoOwns,
 )
 
+ENFORCED = "enforced"
+"""What a client's own sandbox or rules hold."""
 ADVISORY = "advisory"
 """What a hook or a plugin holds; a hook that is killed lets a write pass."""
+HELD_BY = {"rules": "held by its client's rules; shell commands are not checked"}
+"""What a client's own does not hold."""
+PLUGIN_KINDS = frozenset({"opencode", "pi"})
+"""Clients that we are inside of."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -71,15 +84,18 @@ def is_scoped(state: State, agent: str) -> bool:
 
 def owner_of(state: State, path: str) -> tuple[str, Claim] | None:
     """Who alone may write to a path, and by which claim."""
-    found: list[tuple[int, str, Claim]] = []
-    for agent in state.claims:
-        for claim in claims_of(state, agent):
-            if claim.rule.access == "write" and covers_path(claim.rule, path):
-                found.append((len(line_above(state, agent)), agent, claim))
-    if not found:
-        return None
-    _, agent, claim = max(found, key=lambda each: each[0])
-    return agent, claim
+    return next((found for found in by_depth(state) if covers_path(found[1].rule, path)), None)
+
+
+def by_depth(state: State) -> list[tuple[str, Claim]]:
+    """All claims to write, of the deepest agents first."""
+    found = [
+        (len(line_above(state, agent)), agent, claim)
+        for agent in state.claims
+        for claim in claims_of(state, agent)
+        if claim.rule.access == "write"
+    ]
+    return [(agent, claim) for _, agent, claim in sorted(found, key=lambda each: -each[0])]
 
 
 def may_write(state: State, agent: str, path: str) -> Verdict:
@@ -89,8 +105,12 @@ def may_write(state: State, agent: str, path: str) -> Verdict:
         PalaverError: `path_invalid`.
     """
     check_path(path)
-    found = owner_of(state, path)
-    owner, claim = found or ("", None)
+    owner, claim = owner_of(state, path) or ("", None)
+    return judge(state, agent, path, owner, claim)
+
+
+def judge(state: State, agent: str, path: str, owner: str, claim: Claim | None) -> Verdict:
+    """Whether an agent may write to a path that is an owner's by a claim."""
     if owner and owner == agent:
         return Verdict(True, "It is yours.", owner, claim)
     if agent not in state.agents:
@@ -103,11 +123,12 @@ def may_write(state: State, agent: str, path: str) -> Verdict:
         reason = f"{path} belongs to {_name(state, owner)} ({claim.rule})."
         return Verdict(False, f"{reason} Ask it, or do something else.", owner, claim)
     if scoped:
-        return Verdict(False, _outside(state, agent, path), owner, claim)
+        return Verdict(False, outside(state, agent, path), owner, claim)
     return Verdict(True, "Nobody has claimed it.")
 
 
-def _outside(state: State, agent: str, path: str) -> str:
+def outside(state: State, agent: str, path: str) -> str:
+    """What a scoped agent is told of a path that it was not given."""
     writable = [claim.rule.path for claim in claims_of(state, agent) if claim.rule.access == "write"]
     where = f"You may write in {', '.join(writable)} only" if writable else "You may write nowhere"
     parent = state.agents.get(state.children[agent].parent)
@@ -256,6 +277,20 @@ def inherit_claims(state: State, before: str, heir: str) -> None:
         state.claims[heir] = [*kept, *claims]
 
 
+# -- what holds it ------------------------------------------------------------------------------------
+
+
+def holding(state: State, agent: Agent, context: Context) -> tuple[str, str]:
+    """What keeps an agent to what it may write: `enforced` or `advisory`, and why."""
+    child = state.children.get(agent.id)
+    if child is not None and child.scoped and child.held_by:
+        return ENFORCED, HELD_BY.get(child.held_by, f"held by its client's {child.held_by}")
+    if context.activity(agent.id):
+        by = "plugin" if agent.kind in PLUGIN_KINDS else "hook"
+        return ADVISORY, f"asked by its {by}; shell commands are not checked"
+    return ADVISORY, "no hook of its client was ever heard"
+
+
 # -- looking ------------------------------------------------------------------------------------------
 
 
@@ -278,6 +313,9 @@ def decide_who_owns(state: State, operation: WhoOwns, context: Context) -> Decis
         may_write=verdict.allowed,
         reason=verdict.reason,
     )
+    if not verdict.allowed:
+        enforced, why = holding(state, state.agents[context.caller.agent], context)
+        reply = msgspec.structs.replace(reply, enforced=enforced, why=why)
     return Decision(reply)
 
 
@@ -296,11 +334,13 @@ def _line_names(state: State, agent: str) -> list[str]:
 
 def _scope(state: State, agent: Agent, context: Context) -> ScopeRecord:
     child = state.children.get(agent.id)
+    enforced, why = holding(state, agent, context)
     return ScopeRecord(
         name=agent.name,
         parent=_name(state, child.parent) if child is not None and child.parent else "",
         scoped=is_scoped(state, agent.id),
-        enforced=ADVISORY,
+        enforced=enforced,
+        why=why,
         status="online" if agent.online else "offline",
         rules=[_record(claim, context) for claim in claims_of(state, agent.id)],
     )

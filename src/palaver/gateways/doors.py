@@ -13,6 +13,7 @@ from palaver.broker.identity import ancestry
 from palaver.broker.server import Server, Visit
 from palaver.core.state import Agent
 from palaver.gateways.books import Book
+from palaver.gateways.guarding import Guarding
 from palaver.gateways.hooks import Hooks
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import PathRecord
@@ -46,15 +47,16 @@ def parse_payload(data: bytes, *, cut: bool) -> dict[str, Any]:
 class HookDoor:
     """Hooks that come over our own socket."""
 
-    def __init__(self, hooks: Hooks, server: Server) -> None:
+    def __init__(self, hooks: Hooks, guarding: Guarding, server: Server) -> None:
         self._hooks = hooks
+        self._guarding = guarding
         self._server = server
 
     def admit(self, visit: Visit) -> None:
         """Take a hook's connection over."""
         if visit.hello.hook is None:
             raise AssertionError("not a hook")
-        guest = HookGuest(self._hooks, self._server, visit, visit.hello.hook)
+        guest = HookGuest(self._hooks, self._guarding, self._server, visit, visit.hello.hook)
         visit.transport.set_protocol(guest)
         guest.data_received(visit.data)
 
@@ -62,8 +64,11 @@ class HookDoor:
 class HookGuest(asyncio.Protocol):
     """One hook: its payload in, one answer out."""
 
-    def __init__(self, hooks: Hooks, server: Server, visit: Visit, hello: HookHello) -> None:
+    def __init__(
+        self, hooks: Hooks, guarding: Guarding, server: Server, visit: Visit, hello: HookHello
+    ) -> None:
         self._hooks = hooks
+        self._guarding = guarding
         self._server = server
         self._transport = visit.transport
         self._hello = hello
@@ -89,7 +94,7 @@ class HookGuest(asyncio.Protocol):
         try:
             payload = parse_payload(bytes(self._data[: self._hello.bytes]), cut=self._hello.cut)
             async with asyncio.timeout(ANSWER_S):
-                answer = await self._hooks.handle(self._hello.client, payload, self._words)
+                answer = await self._guarding.handle(self._hello.client, payload, self._words)
         except (ValueError, TimeoutError) as error:
             self._hooks.fault(self._hello.client, error)
             log.warning("a hook of %s could not be served: %s", self._hello.client, str(error)[:200])

@@ -15,6 +15,7 @@ import h11
 import msgspec
 
 from palaver.gateways.doors import ANSWER_S, parse_payload
+from palaver.gateways.guarding import Guarding
 from palaver.gateways.hooks import Hooks
 from palaver.gateways.plugins import PluginDoor
 
@@ -31,8 +32,11 @@ IDLE_S = 600.0
 class HttpHooks(asyncio.Protocol):
     """One connection of a client; it may bring many hooks, one after another."""
 
-    def __init__(self, hooks: Hooks, plugins: PluginDoor, *, token: str, port: int) -> None:
+    def __init__(
+        self, hooks: Hooks, guarding: Guarding, plugins: PluginDoor, *, token: str, port: int
+    ) -> None:
         self._hooks = hooks
+        self._guarding = guarding
         self._plugins = plugins
         self._token = token.encode()
         self._hosts = {f"127.0.0.1:{port}".encode(), f"localhost:{port}".encode()}
@@ -136,12 +140,12 @@ class HttpHooks(asyncio.Protocol):
         except Exception:
             log.exception("a hook of %s failed", client[:40])
             return b""
-        return b"" if answer is None else msgspec.json.encode(answer)
+        return msgspec.json.encode(answer) if answer else b""
 
     async def _handle(self, client: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
         if self._plugins.serves(client):
             return await self._plugins.tell(client, payload)
-        return await self._hooks.handle(client, payload, None)
+        return await self._guarding.handle(client, payload, None)
 
     def _close(self) -> None:
         if self._transport is not None:

@@ -9,6 +9,7 @@ from typing import Any
 from palaver.broker.identity import read_process
 from palaver.core.state import Agent
 from palaver.gateways.books import Book
+from palaver.gateways.guarding import Guarding
 from palaver.gateways.hooks import Hooks
 from palaver.integrations.plugins import PluginClient
 from palaver.integrations.transcripts import listed, mapping
@@ -24,8 +25,16 @@ PIDS = range(1, 1 << 31)
 class PluginDoor:
     """One poll for each client process; the newest counts."""
 
-    def __init__(self, hooks: Hooks, plugins: Mapping[str, PluginClient], *, hold_s: float = HOLD_S) -> None:
+    def __init__(
+        self,
+        hooks: Hooks,
+        guarding: Guarding,
+        plugins: Mapping[str, PluginClient],
+        *,
+        hold_s: float = HOLD_S,
+    ) -> None:
         self._hooks = hooks
+        self._guarding = guarding
         self._plugins = plugins
         self._hold_s = hold_s
         self._polls: dict[str, asyncio.Future[dict[str, Any]]] = {}
@@ -50,7 +59,7 @@ class PluginDoor:
         plugin = self._plugins[client]
         event = plugin.parse(payload)
         plugin.take(event, payload)
-        answer = await self._hooks.handle(client, payload, [word])
+        answer = await self._guarding.handle(client, payload, [word])
         if event.what in ("turn_ended", "interrupted"):
             self._look(word)  # what came at the very end was too late for the turn
         return answer

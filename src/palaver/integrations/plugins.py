@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 
 from palaver.integrations.hooks import HookEvent, Pulse, Turning, Verdict
-from palaver.integrations.payloads import Hook, parse_payload, require_text_taken
+from palaver.integrations.payloads import Hook, parse_payload, require_text_taken, require_tool_wanted
 from palaver.integrations.transcripts import listed, mapping, string
 
 HOOKS = {
     "session_started": Hook("session_started"),
     "prompt": Hook("prompt", takes_text=True),
     "busy": Hook("tool_wanted"),
+    "write_wanted": Hook("tool_wanted"),
     "tool_used": Hook("tool_used", takes_text=True),
     "answered": Hook("other", takes_text=True, continues=True),
     "turn_ended": Hook("turn_ended"),
@@ -113,8 +114,9 @@ class PluginClient:
         return {"text": text}
 
     def deny(self, event: HookEvent, reason: str) -> dict[str, Any]:
-        """Raises ValueError: the plugins ask for no permission."""
-        raise ValueError(f"{event.name} keeps nothing from running: {reason}")
+        """The reason; the plugin knows how to refuse."""
+        require_tool_wanted(event)
+        return {"deny": reason}
 
     def reader(self, event: HookEvent) -> RequestReader:
         """The reader of a session."""

@@ -8,7 +8,8 @@ import os
 import sys
 
 if __name__ == "__main__":
-    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    package = sys.modules["palaver"] = type(sys)("palaver")  # without its `__init__`, which costs a moment
+    package.__path__ = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
     from palaver.relay.shim import main
 
     os._exit(main())

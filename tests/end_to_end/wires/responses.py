@@ -10,6 +10,9 @@ from typing import Any
 from tests.end_to_end.script import Reply, Turn, turn
 from tests.end_to_end.wires.base import FEW, event, listed, new_id
 
+FREEFORM = "apply_patch"
+"""The tool that takes a text, not arguments."""
+
 
 def read(body: dict[str, Any]) -> tuple[list[str], list[Turn]]:
     """The tools and the context of a request."""
@@ -31,6 +34,15 @@ def whole(reply: Reply, model: str) -> dict[str, Any]:
         part: dict[str, Any] = {"type": "output_text", "text": reply.text, "annotations": []}
         items.append({"type": "message", "id": new_id("msg_"), "role": "assistant", "content": [part]})
     for name, arguments in reply.calls:
+        if name == FREEFORM:
+            call = {
+                "type": "custom_tool_call",
+                "id": new_id("ctc_"),
+                "call_id": new_id("call_"),
+                "name": name,
+            }
+            items.append({**call, "input": arguments["input"]})
+            continue
         namespace, _, plain = name.rpartition("/")
         call = {"type": "function_call", "id": new_id("fc_"), "call_id": new_id("call_"), "name": plain}
         items.append(
@@ -67,6 +79,11 @@ def _events(response: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for index, item in enumerate(response["output"]):
         place = {"output_index": index, "item_id": item["id"]}
         empty: dict[str, Any] = {"arguments": ""} if item["type"] == "function_call" else {"content": []}
+        if item["type"] == "custom_tool_call":
+            yield "response.output_item.added", {"output_index": index, "item": {**item, "input": ""}}
+            yield "response.custom_tool_call_input.delta", {**place, "delta": item["input"]}
+            yield "response.output_item.done", {"output_index": index, "item": item}
+            continue
         begun = {**item, **empty, "status": "in_progress"}
         yield "response.output_item.added", {"output_index": index, "item": begun}
         if item["type"] == "message":

@@ -14,6 +14,7 @@ const POLL_MS = 40000
 const PAUSE_MS = 2000
 const PROMPT_CHARS = 4000
 const TOLD_MAX = 300
+const WRITERS = new Set(["write", "edit", "multiedit", "patch", "apply_patch"])
 const TOLD_CHARS = 600000
 
 // One process has one poll, whichever of its projects loaded this file; the session that spoke last is woken.
@@ -204,6 +205,19 @@ export const Palaver = async ({ client, directory }) => {
     Object.assign(it, { text: "", failed: undefined })
   }
 
+  // Why a tool may not write where it wants to. Without a broker it may: nobody else is asked.
+  const refusal = async ({ tool, sessionID: id }, { args }) => {
+    if (!WRITERS.has(tool)) return undefined
+    try {
+      const { filePath, patchText } = args
+      const about = { hook_event_name: "write_wanted", session_id: id, cwd: directory }
+      const more = { tool_name: tool, tool_input: { filePath, patchText }, agent_id: (await isMain(id)) ? "" : id }
+      return (await ask("/hooks/opencode", { ...about, ...more }, AbortSignal.timeout(ANSWER_MS)))?.deny
+    } catch {
+      return undefined
+    }
+  }
+
   const onToolUsed = async ({ sessionID: id }, output) => {
     onTool(id)
     if (!(await isMain(id))) return
@@ -246,7 +260,11 @@ export const Palaver = async ({ client, directory }) => {
   return {
     event: safely(onEvent),
     "chat.message": safely(onPrompt),
-    "tool.execute.before": safely(async ({ sessionID }) => onTool(sessionID)),
+    "tool.execute.before": async (input, output) => {
+      await safely(async ({ sessionID }) => onTool(sessionID))(input)
+      const reason = await refusal(input, output)
+      if (reason) throw new Error(reason) // the one that is meant for the model: the tool does not run
+    },
     "tool.execute.after": safely(onToolUsed),
     "experimental.text.complete": safely(onText),
     "experimental.chat.messages.transform": safely(onRequest),

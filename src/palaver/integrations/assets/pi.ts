@@ -34,7 +34,7 @@ const agent = new http.Agent({ keepAlive: true })
 const pause = (ms: number) => new Promise<undefined>((done) => setTimeout(() => done(undefined), ms).unref())
 const within = <T>(work: Promise<T>, ms: number) => Promise.race([work, pause(ms)])
 
-// The text that the broker answers, "" for none, undefined if it could not be asked.
+// The text or the refusal that the broker answers, "" for none, undefined if it could not be asked.
 const post = (path: string, body: object, ms: number, begun?: (request: http.ClientRequest) => void) =>
   new Promise<string | undefined>((done) => {
     const { port, token } = JSON.parse(readFileSync(settings.endpoint, "utf8"))
@@ -52,7 +52,8 @@ const post = (path: string, body: object, ms: number, begun?: (request: http.Cli
       answer.on("error", () => done(undefined))
       answer.on("end", () => {
         try {
-          done(answer.statusCode !== 200 ? undefined : said ? (JSON.parse(said).text ?? "") : "")
+          const { text, deny } = said ? JSON.parse(said) : {}
+          done(answer.statusCode !== 200 ? undefined : (deny ?? text ?? ""))
         } catch {
           done(undefined)
         }
@@ -265,6 +266,15 @@ export default function (pi: any) {
     last = event.toolResults.length ? "" : parts.map((part: any) => part.text).join("")
     const text = event.toolResults.length ? await tell("tool_used") : await tell("answered", { last_assistant_message: last })
     if (text) return { entries: [...event.entries, { type: "custom_message", ...message(text) }], continue: true }
+  })
+
+  // Whether a file may be written. Without a broker it may: nobody else is asked.
+  on("tool_call", async (event) => {
+    if (event.toolName !== "write" && event.toolName !== "edit") return
+    const about = { hook_event_name: "write_wanted", session_id: session, transcript_path: file, cwd }
+    const more = { tool_name: event.toolName, tool_input: { path: event.input?.path } }
+    const reason = await post("/hooks/pi", { ...about, ...more }, ANSWER_MS)
+    if (reason) return { block: true, reason }
   })
 
   on("ui_prompt_start", () => tell("waiting"))

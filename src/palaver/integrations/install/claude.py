@@ -14,6 +14,8 @@ from palaver.version import VERSION
 
 KIND = "claude-code"
 HTTP_EVENTS = ("UserPromptSubmit", "PostToolBatch", "Stop", "StopFailure", "Notification", "SubagentStop")
+WRITERS = "^(Write|Edit|MultiEdit|NotebookEdit)$"
+"""The tools that are asked about before they run: those that write files. The others cost nothing."""
 WAITER_EVENTS = ("SessionStart", "UserPromptSubmit", "Stop")
 HOOK_S = 10
 WAITER_S = 604_800
@@ -77,10 +79,11 @@ def _hooks(programs: Programs) -> list[Hooks]:
         "timeout": HOOK_S,
     }
     firsts = {"SessionStart": start, **dict.fromkeys(HTTP_EVENTS, call), "SessionEnd": start}
-    return [
+    hooks = [
         Hooks(event, (first, waiter) if event in WAITER_EVENTS else (first,))
         for event, first in firsts.items()
     ]
+    return [*hooks, Hooks("PreToolUse", (call,), {"matcher": WRITERS})]
 
 
 CLAUDE = ClientSpec(

@@ -11,6 +11,8 @@ from palaver.integrations.install.trust import SHORT_EVENTS, SHORT_S
 KIND = "codex"
 EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "Interrupt", "SessionEnd")
 GATED = ("PostToolUse",)
+WRITERS = "^apply_patch$"
+"""The tool that is asked about before it runs. The others cost nothing."""
 HOOK_S = 10
 TRUST = 'Codex asks about new hooks: start `codex` and choose "Trust all and continue".'
 
@@ -31,7 +33,8 @@ def targets(place: Place, programs: Programs) -> list[Target]:
 
 def hooks(programs: Programs) -> list[Hooks]:
     """Ours, event by event."""
-    return [
+    guard = {"type": "command", "command": programs.guard(KIND), "timeout": HOOK_S}
+    told = [
         Hooks(
             event,
             (
@@ -44,6 +47,7 @@ def hooks(programs: Programs) -> list[Hooks]:
         )
         for event in EVENTS
     ]
+    return [*told, Hooks("PreToolUse", (guard,), {"matcher": WRITERS})]
 
 
 CODEX = ClientSpec(

@@ -60,6 +60,19 @@ class Hooks(msgspec.Struct, frozen=True):
     hooks: tuple[dict[str, Any], ...]
     group: dict[str, Any] = {}
     """What the group says beside them."""
+    more: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = ()
+    """Further groups of one hook each: what the group says, and the hook."""
+
+    @property
+    def groups(self) -> list[dict[str, Any]]:
+        """All groups as they are to stand in a file."""
+        first = {**self.group, "hooks": list(self.hooks)}
+        return [first, *({**group, "hooks": [hook]} for group, hook in self.more)]
+
+    @property
+    def wanted(self) -> list[dict[str, Any]]:
+        """All hooks, in order."""
+        return [*self.hooks, *(hook for _, hook in self.more)]
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -103,7 +116,22 @@ def has(document: Any, entry: Entry) -> bool:
         return isinstance(there, list) and entry.value in there
     if isinstance(entry, Rule):
         return entry.value in (there, reach(document, entry.path[:-1]))
-    return [hook for _, _, hook in our_hooks(document, entry.event)] == list(entry.hooks)
+    return [hook for _, _, hook in our_hooks(document, entry.event)] == entry.wanted and well_grouped(
+        document, entry
+    )
+
+
+def well_grouped(document: Any, entry: Hooks) -> bool:
+    """Whether our hooks of an event are so many as they should be, in groups that say what they should."""
+    groups = _list(reach(document, entry.path))
+    says = [group for group in entry.groups for _ in group["hooks"]]
+    there = [groups[number] for number, _, _ in our_hooks(document, entry.event)]
+    return len(there) == len(says) and all(
+        _same(group.get(key), value)
+        for group, wanted in zip(there, says, strict=True)
+        for key, value in wanted.items()
+        if key != "hooks"
+    )
 
 
 def has_some(document: Any, entry: Entry) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from palaver.integrations.install.entries import Hooks, Member
 from palaver.integrations.install.spec import JSON_WITH_COMMENTS, SERVER, ClientSpec, Place, Programs, Target
@@ -10,7 +11,9 @@ from palaver.integrations.install.spec import JSON_WITH_COMMENTS, SERVER, Client
 KIND = "gemini-cli"
 EVENTS = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent", "SessionEnd")
 MATCHERS = {"BeforeTool": "^invoke_agent$"}
-"""Of tools before they run, only the one that starts a sub-agent is of interest: the others cost nothing."""
+WRITERS = "^(write_file|replace)$"
+"""Of tools before they run, only these and the one that starts a sub-agent are of interest: the others cost
+nothing."""
 GATED = ("AfterTool",)
 HOOK_MS = 10_000
 
@@ -19,18 +22,13 @@ def targets(place: Place, programs: Programs) -> list[Target]:
     """`settings.json`."""
     root = place.project if place.scope == "project" else place.env.get("GEMINI_CLI_HOME") or place.home
     server = {"command": programs.server[0], "args": list(programs.server[1:]), "trust": True}
+    guard = ({"matcher": WRITERS}, _hook(programs.guard(KIND)))
     hooks = [
         Hooks(
             event,
-            (
-                {
-                    "type": "command",
-                    "name": SERVER,
-                    "command": programs.gate(KIND) if event in GATED else programs.hook(KIND),
-                    "timeout": HOOK_MS,
-                },
-            ),
+            (_hook(programs.gate(KIND) if event in GATED else programs.hook(KIND)),),
             {"matcher": MATCHERS.get(event, "*")},
+            (guard,) if event == "BeforeTool" else (),
         )
         for event in EVENTS
     ]
@@ -40,6 +38,10 @@ def targets(place: Place, programs: Programs) -> list[Target]:
             path=os.path.join(root, ".gemini", "settings.json"), dialect=JSON_WITH_COMMENTS, entries=entries
         )
     ]
+
+
+def _hook(command: str) -> dict[str, Any]:
+    return {"type": "command", "name": SERVER, "command": command, "timeout": HOOK_MS}
 
 
 GEMINI = ClientSpec(

@@ -16,6 +16,7 @@ from palaver.integrations.install.entries import (
     hook_events,
     our_hooks,
     reach,
+    well_grouped,
 )
 from palaver.integrations.install.records import Record
 
@@ -104,14 +105,16 @@ def _set(text: str, document: Any, *, path: tuple[str, ...], value: Any) -> str:
 
 def _put_hooks(text: str, document: Any, entry: Hooks) -> str:
     ours = our_hooks(document, entry.event)
-    if len(ours) == len(entry.hooks):
-        for (number, index, there), wanted in zip(ours, entry.hooks, strict=True):
+    if well_grouped(document, entry):
+        for (number, index, there), wanted in zip(ours, entry.wanted, strict=True):
             if there != wanted:
                 text = jsonc.replace(text, (*entry.path, number, "hooks", index), wanted)
         return text
     for number, index, _ in reversed(ours):
         text = _take_hook(text, entry.event, number=number, index=index)
-    return jsonc.insert(text, (*entry.path, 0), {**entry.group, "hooks": list(entry.hooks)})
+    for group in entry.groups:
+        text = jsonc.insert(text, (*entry.path, 0), group)
+    return text
 
 
 def _take_hook(text: str, event: str, *, number: int, index: int) -> str:

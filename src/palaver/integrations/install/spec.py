@@ -79,6 +79,11 @@ class Programs(msgspec.Struct, frozen=True, kw_only=True):
         """The command of a hook that runs at every tool call, and hardly ever has something to do."""
         return shlex.join(["/bin/sh", f"{self.relay}/gate.sh", kind, self.python, self.marks, *self.options])
 
+    def guard(self, kind: str) -> str:
+        """The command of a hook that runs before a file is written; it has to do only where scopes are."""
+        guards = f"{self.marks.rpartition('/')[0]}/guards"
+        return shlex.join(["/bin/sh", f"{self.relay}/gate.sh", kind, self.python, guards, *self.options])
+
     def waiter(self, kind: str) -> str:
         """The command that waits beside an idle session."""
         words = [self.python, "-I", "-S", f"{self.relay}/waiter.py", kind, *self.options]

@@ -15,6 +15,7 @@ from palaver.integrations.install.entries import (
     is_our_hook,
     our_hooks,
     reach,
+    well_grouped,
 )
 from palaver.integrations.install.jsonc import BadTextError
 from palaver.integrations.install.records import Record
@@ -91,13 +92,16 @@ def _put_hooks(text: str, document: Any, entry: Hooks) -> str:
     ours = _our_sections(text, entry.event)
     if len(ours) != len(our_hooks(document, entry.event)):
         raise _inline(text, entry.label)
-    if len(ours) == len(entry.hooks):
-        for (section, there), wanted in reversed(list(zip(ours, entry.hooks, strict=True))):
+    if well_grouped(document, entry):
+        for (section, there), wanted in reversed(list(zip(ours, entry.wanted, strict=True))):
             text = _put_hook(text, section, there=there, wanted=wanted)
         return text
     text = _cut_hooks(text, entry.event)
-    tables: list[tuple[tuple[str, ...], bool, dict[str, Any]]] = [(entry.path, True, entry.group)]
-    return toml_text.append(text, tables + [((*entry.path, "hooks"), True, hook) for hook in entry.hooks])
+    tables: list[tuple[tuple[str, ...], bool, dict[str, Any]]] = []
+    for group in entry.groups:
+        tables.append((entry.path, True, {key: value for key, value in group.items() if key != "hooks"}))
+        tables += [((*entry.path, "hooks"), True, hook) for hook in group["hooks"]]
+    return toml_text.append(text, tables)
 
 
 def _put_hook(text: str, section: Section, *, there: dict[str, Any], wanted: dict[str, Any]) -> str:

@@ -44,6 +44,8 @@ class ScopeRecord(Reply, frozen=True, kw_only=True):
     """It may write within its rules only; else also where nobody has a claim."""
     enforced: str = ""
     """`enforced`: its client's own sandbox or rules hold it; `advisory`: a hook asks it to."""
+    why: str = ""
+    """What holds it, or does not."""
     status: str = ""
     """`online` or `offline`."""
     rules: list[ClaimRecord] = []
@@ -103,6 +105,9 @@ class Ownership(Reply, frozen=True, kw_only=True):
     may_write: bool = True
     """Whether the asker may write there."""
     reason: str = ""
+    enforced: str = ""
+    """What keeps the asker from writing there: `enforced` or `advisory`; empty if it may."""
+    why: str = ""
 
 
 class WhoOwns(Operation[Ownership], frozen=True, kw_only=True):

@@ -1,0 +1,126 @@
+"""What is written down for a hook without a broker says of every path what the broker would say."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.guards import guard_of, is_guarded
+from palaver.protocol.errors import PalaverError
+from palaver.relay.guard import UNCLEAR, denial, judge, why
+from palaver.relay.writes import EVENTS, TOOLS
+from tests.unit.kin import Family, rule, write
+
+FOLDERS = ["/", "/p", "/p/a", "/p/a/b", "/p/ab", "/q"]
+PATHS = [*FOLDERS, "/p/a/x", "/p/a/b/x", "/p/a/b/c/x", "/p/ab/x", "/q/x", "/x", "/p/a/b/c"]
+rules = st.builds(rule, st.sampled_from(FOLDERS), st.sampled_from(["read", "write"]), recursive=st.booleans())
+
+
+def on_file(mesh: Family, name: str) -> dict[str, Any]:
+    """As the file has it."""
+    return json.loads(msgspec.json.encode(guard_of(mesh.state, mesh.agent(name).id)))
+
+
+@pytest.mark.requirement("CHILD-5", stage="lineage")
+@given(
+    given_to=st.lists(rules, max_size=3),
+    given_on=st.lists(rules, max_size=2),
+    free=st.lists(rules, max_size=3),
+)
+def test_a_hook_alone_judges_as_the_broker_does(
+    given_to: list[Any], given_on: list[Any], free: list[Any]
+) -> None:
+    mesh = Family()
+    for name in ("alice", "bob"):
+        mesh.register(name, kind="codex")
+    for wanted in free:
+        with suppress(PalaverError):  # what is refused is not held
+            mesh.claim("bob", rules=[wanted])
+    with suppress(PalaverError):
+        mesh.bear("alice", "kid", scope=given_to)
+        mesh.bear("kid", "grandkid", scope=given_on)
+    for name in {"kid", "grandkid"} & set(mesh.names()):
+        guard = on_file(mesh, name)
+        for path in PATHS:
+            verdict = mesh.judge(name, path)
+            assert (why(guard, path) == "") == verdict.allowed, (name, path, verdict)
+            if not verdict.allowed and verdict.reason.startswith("You gave"):
+                assert why(guard, path) == verdict.reason
+
+
+def test_only_who_was_given_a_scope_has_one_on_file() -> None:
+    mesh = Family()
+    for name in ("alice", "bob"):
+        mesh.register(name, kind="codex")
+    alice, bob = mesh.agent("alice").id, mesh.agent("bob").id
+    assert (guard_of(mesh.state, alice), is_guarded(mesh.state, alice)) == (None, False)
+    mesh.claim("alice", rules=[rule("/p", "read")])
+    assert not is_guarded(mesh.state, bob), "to read is nobody's exclusive right"
+    mesh.claim("alice", rules=write("/p"))
+    assert (is_guarded(mesh.state, alice), is_guarded(mesh.state, bob)) == (False, True)
+    mesh.bear("alice", "kid", "/p/src")
+    assert is_guarded(mesh.state, alice), "it gave a part away"
+    assert is_guarded(mesh.state, mesh.agent("kid").id)
+    assert (guard_of(mesh.state, alice), guard_of(mesh.state, bob)) == (None, None)
+    mesh.end("kid")
+    assert not is_guarded(mesh.state, alice)
+
+
+def test_a_file_tells_only_what_touches_the_scope() -> None:
+    mesh = Family()
+    for name in ("alice", "bob"):
+        mesh.register(name, kind="codex")
+    mesh.claim("bob", *[f"/b/{number}" for number in range(50)])
+    mesh.bear("alice", "kid", "/p/src")
+    guard = on_file(mesh, "kid")
+    assert [each["path"] for each in guard["rules"]] == ["/p/src"]
+    assert judge(guard, ["/p/src/a", "/p/src"]) == ""
+    said = judge(guard, ["/p/doc", "/p/src/a", "/b/1/x"])
+    assert said.startswith(
+        "/p/doc is outside of your scope. You may write in /p/src only; ask alice for more"
+    )
+    assert "/b/1/x is outside" in said
+    assert said.endswith("Nothing was written.")
+    assert why(guard, "relative") == UNCLEAR
+
+
+scraps = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@given(
+    kind=st.sampled_from(["codex", "gemini-cli", "nobody"]),
+    tool=st.sampled_from(["apply_patch", "write_file", "Bash"]) | scraps,
+    fields=st.dictionaries(st.sampled_from(["cwd", "tool_input"]), scraps)
+    | st.just({"hook_event_name": "PostToolUse"}),
+    guard=st.binary(max_size=20) | scraps.map(lambda value: json.dumps(value).encode()),
+    cut=st.booleans(),
+)
+def test_whatever_a_hook_alone_is_given_it_lets_pass_or_refuses(
+    kind: str, tool: Any, fields: dict[str, Any], guard: bytes, cut: bool
+) -> None:
+    payload = {"hook_event_name": EVENTS.get(kind, "PreToolUse"), "tool_name": tool, **fields}
+    writes = isinstance(tool, str) and tool in TOOLS.get(kind, {})
+    asked = writes and payload["hook_event_name"] == EVENTS.get(kind)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, f"{os.getppid()}.json").write_bytes(guard)
+        said = denial(kind, json.dumps(payload).encode(), folder, cut=cut)
+    # None of these is a scope: what asks to write is refused, and nothing else is.
+    assert bool(said) == asked, (payload, guard)
+    if said:
+        answer = json.loads(said)
+        assert (
+            answer.get("decision") == "deny" or answer["hookSpecificOutput"]["permissionDecision"] == "deny"
+        )
