@@ -147,7 +147,7 @@ class Terminal:
             str(self._folder / "socket"),
             *arguments,
             env={
-                "PATH": "/usr/bin:/bin",
+                "PATH": self.client.environment()["PATH"],  # tmux gives its own to what it starts
                 "HOME": str(self._folder),
                 "TERM": "xterm-256color",
                 "LANG": "C.UTF-8",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import shlex
@@ -17,8 +18,8 @@ from typing import Any
 import pytest
 
 import palaver
+from palaver.spawn.environments import environment_of
 from palaver.spawn.launch import environment_of_process
-from palaver.spawn.programs import PROGRAMS, Unstartable, command_line, environment_of
 from tests.integration.world import ROOT, Home, Join, palaver_command, read_proc, take, until
 from tests.surfaces.cli_world import run
 
@@ -111,7 +112,7 @@ async def refused(boss: palaver.Agent, name: str, *words: str, **options: Any) -
 async def test_any_program_is_started_gets_its_task_and_its_last_words_come_back(
     home: Home, boss: palaver.Agent
 ) -> None:
-    record = await spawn(boss, "kid", "sh", "-c", "echo working; sleep 1.2; echo the result")
+    record = await spawn(boss, "kid", "sh", "-c", "echo working; sleep 3; echo the result")
     assert (record.status, record.parent) == ("running", "boss")
     assert [each.name for each in await boss.children()] == ["kid"]
     assert (await boss.peer("kid")).reason == "child"
@@ -120,6 +121,8 @@ async def test_any_program_is_started_gets_its_task_and_its_last_words_come_back
     assert ending.body == "Your child kid has ended. It said last:\nworking\nthe result"
     await none_left(home)
     assert await boss.children() == []
+    shown = run(home, "children").out
+    assert shown.startswith("No agent that another has started runs.\nkid (command of boss) has ended, ")
 
 
 @pytest.mark.requirement("CHILD-1", stage="lineage")
@@ -157,16 +160,54 @@ async def is_online(boss: palaver.Agent, name: str) -> bool:
 @pytest.mark.requirement("CHILD-1", stage="lineage")
 async def test_a_child_has_a_window_that_can_be_looked_at(home: Home, boss: palaver.Agent) -> None:
     assert shutil.which("tmux"), "the suite needs tmux"
-    record = await spawn(boss, "kid", "sh", "-c", "echo shown; exec sleep 300", headless=False)
-    assert record.place == "tmux window kid"
-    words = run(home, "attach", "kid", "--json").out
+    record = await spawn(boss, "kid.1", "sh", "-c", "echo shown; exec sleep 300", headless=False)
+    assert record.place == "tmux window kid.1"
+    words = json.loads(run(home, "attach", "kid.1", "--json").out)["command"]
     assert str(home.path / "children" / "tmux") in words
+    window = f"{words[-1]}:"
 
-    await until(lambda: "shown" in tmux(home, "capture-pane", "-p", "-t", "=kid:"))
-    await boss.stop_child("kid")
+    await until(lambda: "shown" in tmux(home, "capture-pane", "-p", "-t", window))
+    await boss.stop_child("kid.1")
     (ending,) = await take(boss, 1)
     assert "was ended" in str(ending.body)
     await none_left(home)
+
+
+@pytest.mark.requirement("CHILD-1", stage="lineage")
+async def test_without_tmux_a_child_has_no_window_and_tells_its_last_words(
+    home: Home, join: Join, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home.end()
+    monkeypatch.setenv("PATH", str(tmp_path))  # where the broker finds nothing
+    home.up()
+    boss = await join("boss")
+    record = await spawn(boss, "kid", "/bin/sh", "-c", "/bin/sleep 3; echo the result", headless=False)
+    assert record.place == str(home.path / "children" / record.id / "output")
+    (ending,) = await take(boss, 1)
+    assert ending.body == "Your child kid has ended. It said last:\nthe result"
+    await none_left(home)
+
+
+@pytest.mark.requirement("CHILD-4", stage="lineage")
+async def test_the_window_of_a_child_that_took_another_name_is_found_and_ends_with_it(
+    home: Home, boss: palaver.Agent
+) -> None:
+    sending = 'name="agent_send", arguments={"to": "boss", "body": "by my tools"}'
+    assert sending in SHIMMING
+    program = SHIMMING.replace(sending, 'name="announce", arguments={"name": "other"}')
+    await spawn(boss, "kid", sys.executable, "-c", program, cwd=str(ROOT), headless=False)
+    await until(lambda: knows(boss, "other"), what="the other name")
+    words = json.loads((await asyncio.to_thread(run, home, "attach", "other", "--json")).out)["command"]
+    assert words[-1] == "=kid"
+    await boss.stop_child("other")
+    (ending,) = await take(boss, 1)
+    assert "Your child other was ended." in str(ending.body)
+    await none_left(home)
+    assert not tmux(home, "list-sessions")
+
+
+async def knows(boss: palaver.Agent, child: str) -> bool:
+    return [each.name for each in await boss.children()] == [child]
 
 
 @pytest.mark.requirement("CHILD-3", stage="lineage")
@@ -223,14 +264,6 @@ async def test_a_child_begins_with_a_clean_environment(
     assert environment_of_process("nonsense") == {}
 
 
-@pytest.mark.parametrize("client", PROGRAMS)
-def test_a_client_that_is_missing_is_named_with_how_to_install_it(client: str) -> None:
-    missing = command_line(client, [], headless=False, env={"PATH": "/nowhere"})
-    assert isinstance(missing, Unstartable)
-    assert "is not installed" in missing.reason
-    assert "npm install" in missing.advice
-
-
 # -- the end ------------------------------------------------------------------------------------------
 
 
@@ -245,6 +278,14 @@ async def test_stop_ends_the_whole_process_group_also_one_that_will_not(
     assert (await boss.stop_child("kid")).status == "stopping"
     (ending,) = await take(boss, 1)
     assert str(ending.body).startswith("Your child kid was ended.")
+    await none_left(home)
+
+
+@pytest.mark.requirement("CHILD-4", stage="lineage")
+async def test_what_a_child_leaves_running_in_its_group_ends_with_it(home: Home, boss: palaver.Agent) -> None:
+    await spawn(boss, "kid", "sh", "-c", "sh -c 'trap \"\" TERM; sleep 300' & sleep 1.3; echo done")
+    (ending,) = await take(boss, 1)
+    assert str(ending.body).endswith("It said last:\ndone")
     await none_left(home)
 
 
@@ -284,6 +325,22 @@ async def test_what_died_together_with_the_broker_is_told_to_a_parent_that_comes
     home.signal(Home.KILL)
     (ending,) = await take(boss, 1)
     assert str(ending.body).startswith("Your child kid has ended.")
+
+
+@pytest.mark.requirement("CHILD-4", "CHILD-6", stage="lineage")
+async def test_what_a_child_said_last_while_no_broker_ran_is_told(home: Home, boss: palaver.Agent) -> None:
+    await spawn(boss, "kid", "sh", "-c", "sleep 2.5; echo the result")
+    home.signal(Home.STOP)
+    await until(lambda: not is_alive(home), what="the end of the child")
+    home.signal(Home.KILL)
+    (ending,) = await take(boss, 1)
+    assert ending.body == "Your child kid has ended. It said last:\nthe result"
+    await none_left(home)
+
+
+def is_alive(home: Home) -> bool:
+    """Whether a child of this home is more than a process that nobody has buried."""
+    return any(b"Z" not in read_proc(pid, "stat").rpartition(b")")[2][:3] for pid in processes_of(home))
 
 
 @pytest.mark.requirement("CHILD-3", "CHILD-6", stage="lineage")

@@ -17,10 +17,20 @@ from palaver.cli.speaking import Speaker, ask, ask_as, speak
 from palaver.cli.tables import Column, render_table
 from palaver.cli.texts import clean
 from palaver.protocol.errors import PalaverError
-from palaver.protocol.operations.children import ChildRecord, Children, ListChildren, SpawnAgent, StopAgent
+from palaver.protocol.operations.children import (
+    ChildRecord,
+    Children,
+    EndedRecord,
+    ListChildren,
+    SpawnAgent,
+    StopAgent,
+)
 from palaver.settings import load_settings
-from palaver.spawn.launch import attach_words
+from palaver.spawn.launch import attach_words, name_in
 from palaver.spawn.programs import COMMAND, PROGRAMS
+
+ENDED_MAX = 10
+"""Children that are no more, in one listing."""
 
 
 @click.command("spawn")
@@ -48,10 +58,12 @@ def spawn(
 
     It runs in a window of tmux of its own (`palaver attach NAME`), or without one. When it is up it gets its
     task as a message, and what it says comes back as messages. If it does not come up, its output is shown.
+    What follows -- is the program to run, or more words for the agent CLI.
 
     \b
     Examples:
       palaver spawn tester codex --task "Run the tests and fix what fails." --scope tests
+      palaver spawn reviewer claude-code --task "Review the diff." -- --model opus
       palaver spawn worker command --task "count" --headless -- ./worker.sh --fast
     """
 
@@ -68,7 +80,8 @@ def spawn(
         )
 
     record = speak(speaker, work)
-    write(render_json(document(record)) if as_json else f"{record.name} is up: {clean(record.place)}\n")
+    up = f"is up: {clean(record.place)}" if record.status != "ended" else "was up, and has ended already."
+    write(render_json(document(record)) if as_json else f"{record.name} {up}\n")
     return 0
 
 
@@ -106,9 +119,10 @@ def attach(name: str, *, as_json: bool) -> int:
     found = [each for each in ask(ListChildren()).children if each.name.lower() == name.lower()]
     if not found:
         raise PalaverError("unknown_agent", f"No child {name!r} runs.", "See `palaver children`.")
-    if not found[0].place.startswith("tmux"):
+    window = name_in(found[0].place)
+    if not window:
         raise PalaverError("conflict", f"{name!r} has no window.", f"Its output is in {found[0].place}.")
-    words = attach_words(load_settings().home / "children", found[0].name)
+    words = attach_words(load_settings().home / "children", window)
     if as_json:
         write(render_json({"command": words}))
         return 0
@@ -133,10 +147,13 @@ def children(speaker: str | None, *, as_json: bool) -> int:
     if as_json:
         write(render_json(document(reply)))
         return 0
-    if not reply.children:
-        write("No agent has started another.\n")
-        return 0
     rows, now = reply.children, time.time()
+    if not rows:
+        write(
+            "No agent that another has started runs.\n" if reply.ended else "No agent has started another.\n"
+        )
+        _write_ended(reply.ended, now)
+        return 0
     columns = [
         Column("NAME", [each.name for each in rows], style="bold"),
         Column("PARENT", [each.parent for each in rows]),
@@ -144,7 +161,18 @@ def children(speaker: str | None, *, as_json: bool) -> int:
         Column("KIND", [clean(each.kind) for each in rows], rank=2),
         Column("SINCE", [format_age(now - each.since) for each in rows], rank=3, style="dim"),
         Column("PLACE", [clean(each.place) for each in rows], rank=1),
+        Column("HELD", [each.enforced for each in rows], rank=4),
         Column("SCOPE", [clean(", ".join(map(str, each.rules))) for each in rows]),
     ]
     write(render_table(columns, find_screen()))
+    _write_ended(reply.ended, now)
     return 0
+
+
+def _write_ended(ended: list[EndedRecord], now: float) -> None:
+    """What became of those that are no more."""
+    for each in ended[:ENDED_MAX]:
+        how = {"asked": "was ended", "killed": "was killed"}.get(each.how, "has ended")
+        whose = f" of {each.parent}" if each.parent else ""
+        said = f"; what it said last is {each.result}" if each.result else ""
+        write(f"{each.name} ({clean(each.kind)}{whose}) {how}, {format_age(now - each.at)}{said}.\n")

@@ -15,10 +15,11 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from palaver.broker.engine import Engine
 from palaver.broker.ports import Source
 from palaver.core.context import (
-    Caller,
     NoteChildEnd,
     NoteChildFailed,
     NoteChildStarted,
@@ -26,62 +27,34 @@ from palaver.core.context import (
     ReserveChild,
     SweepLineage,
 )
+from palaver.core.scopes import claims_of, line_above
 from palaver.core.state import Agent, Child
+from palaver.gateways.asker import Asker
 from palaver.protocol.errors import PalaverError
-from palaver.protocol.operations.base import Reply
-from palaver.protocol.operations.children import ChildRecord, SpawnAgent
+from palaver.protocol.operations.children import ChildRecord, Children, ListChildren, SpawnAgent
 from palaver.spawn import launch as processes
+from palaver.spawn.bounds import Bounds, Place, bounds_of
+from palaver.spawn.dialogs import FOLDER, find_dialog, is_distrusted
+from palaver.spawn.environments import environment_of
 from palaver.spawn.launch import Launch, StartError
-from palaver.spawn.programs import COMMAND, Unstartable, command_line, environment_of
+from palaver.spawn.programs import COMMAND, PROGRAMS, Unstartable, command_line, first_words
 
 log = logging.getLogger("palaver.children")
 
 SETTLE_S = 1.0
 """A program that is no client counts as up when it has run so long."""
 LOOK_S = 0.05
+SCREEN_S = 0.5
+"""Between two looks at the window of a client that is not up yet."""
+BEAT_S = 1.0
+BEAT_STARTING_S = 0.1
+FIRST_TURN_S = 5.0
+"""A client that is connected begins its first turn within this, or no hook of it will tell."""
+BEGUN = ("busy", "waiting", "errored")
+"""What a client does that has begun a turn."""
 ANSWER_SLACK_S = 15.0
-
-
-class Asker:
-    """Puts one command to the engine on a caller's behalf, and waits for the answer."""
-
-    writable = True
-    last_seen = 0.0
-
-    def __init__(self, caller: Caller, group: str) -> None:
-        self.caller = caller
-        self.group = group
-        self.answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-
-    def answer(self, n: int, reply: Reply) -> None:
-        """What came of it."""
-        del n
-        if not self.answered.done():
-            self.answered.set_result(reply)
-
-    def refuse(self, n: int, error: PalaverError) -> None:
-        """It was refused."""
-        del n
-        if not self.answered.done():
-            self.answered.set_exception(error)
-
-    def offer(self, frame: bytes) -> None:
-        """Nobody is offered anything here."""
-
-    def mail(self, waiting: int) -> None:
-        """Nor told of mail."""
-
-    def flush(self) -> None:
-        """There is no line."""
-
-    def attach(self, agent: str, *, holds: bool) -> None:
-        """It stays who it is."""
-
-    def detach(self) -> None:
-        """As above."""
-
-    def dismiss(self, error: PalaverError) -> None:
-        """As above."""
+OUTPUT_CHARS_MAX = 4_000
+FAILURES_MAX = 64
 
 
 class Launcher:
@@ -112,13 +85,20 @@ class Launcher:
         state = self._engine.state
         kept = [agent for agent, child in state.children.items() if child.process]
         await asyncio.to_thread(processes.forget_all_but, self._folder, kept)
+        for agent_id in kept:
+            process = state.children[agent_id].process
+            if not processes.is_running(process):  # what it said last is still there
+                self._names[agent_id] = processes.name_in(state.children[agent_id].place)
+                self._processes[agent_id] = process
+                await self._tell_end(agent_id, process)
         for _ in range(len(state.children) + 1):  # a sweep does one thing at a time
             self._engine.submit_own(SweepLineage(begun=True))
         while True:
             self._news.clear()
             self._look()
+            starting = any(child.status == "started" for child in state.children.values())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1.0):
+                async with asyncio.timeout(BEAT_STARTING_S if starting else BEAT_S):
                     await self._news.wait()
 
     # -- asking for a child ---------------------------------------------------------------------------
@@ -133,7 +113,8 @@ class Launcher:
             self._engine.submit(asker, 1, ReserveChild(operation))
             record = await asker.answered
             assert isinstance(record, ChildRecord)
-            source.answer(n, await self._come_up(record))
+            await self._come_up(record)
+            source.answer(n, await self._seen(source, record))
         except PalaverError as error:
             self._engine.refusals.note(source.caller, operation, error, self._engine.clock.now)
             source.refuse(n, error)
@@ -142,7 +123,16 @@ class Launcher:
             source.refuse(n, PalaverError("internal", "The child could not be started."))
         source.flush()
 
-    async def _come_up(self, record: ChildRecord) -> ChildRecord:
+    async def _seen(self, source: Source, record: ChildRecord) -> ChildRecord:
+        """A child that came up, as its parent's listing has it."""
+        asker = Asker(source.caller, source.group)
+        self._engine.submit(asker, 1, ListChildren())
+        listed = await asker.answered
+        assert isinstance(listed, Children)
+        ended = replace(record, status="ended", since=self._engine.clock.now)  # it was up, and quick
+        return next((each for each in listed.children if each.id == record.id), ended)
+
+    async def _come_up(self, record: ChildRecord) -> None:
         """Wait until a child is up.
 
         Raises:
@@ -153,21 +143,18 @@ class Launcher:
             async with asyncio.timeout(limit_s):
                 while (child := self._engine.state.children.get(record.id)) is not None:
                     if child.status == "running":
-                        return ChildRecord(
-                            id=record.id,
-                            name=record.name,
-                            kind=record.kind,
-                            parent=record.parent,
-                            status="running",
-                            scoped=child.scoped,
-                            rules=record.rules,
-                            place=child.place,
-                            since=self._engine.clock.now,
-                        )
+                        return
                     await asyncio.sleep(LOOK_S)
-        reason, output = self._failures.pop(record.id, ("It was not up in time.", ""))
-        words = f"{record.name!r} did not come up: {reason}"
+        if record.id in self._engine.state.ended:
+            return
+        reason, output = self.words_of(record.id)
+        words = f"{record.name!r} did not come up: {reason or 'It was not up in time.'}"
         raise PalaverError("child_failed", f"{words}\n{output}" if output else words)
+
+    def is_gone(self, agent_id: str) -> bool:
+        """Whether nothing is left of a child: no record, no process, no folder."""
+        known = (self._engine.state.children, self._processes, self._hands)
+        return not any(agent_id in each for each in known)
 
     # -- what the state says --------------------------------------------------------------------------
 
@@ -175,7 +162,8 @@ class Launcher:
         state = self._engine.state
         for agent_id, child in state.children.items():
             agent = state.agents[agent_id]
-            self._names[agent_id] = agent.name
+            # It may have got another name since; its window has not.
+            self._names[agent_id] = processes.name_in(child.place) or agent.name
             if child.process:
                 self._processes[agent_id] = child.process
                 self._watch_end(agent_id, child.process)
@@ -185,13 +173,19 @@ class Launcher:
                 self._take_in_hand(agent_id, self._start(agent, child))
             elif child.status == "started" and child.process not in self._led:
                 self._take_in_hand(agent_id, self._lead(agent, child.process))
-            elif child.status == "started" and agent.online:
+            elif child.status == "started" and agent.online and self._has_begun(agent):
                 self._engine.submit_own(NoteChildUp(agent_id))
             elif child.status == "stopping" and child.process:
                 self._take_in_hand(agent_id, self._stop(agent_id, child.process))
         for agent_id in [each for each in self._processes if each not in state.children]:
             if agent_id not in self._hands:
                 self._take_in_hand(agent_id, self._clear(agent_id, self._processes.pop(agent_id)))
+
+    def _has_begun(self, agent: Agent) -> bool:
+        """Whether a client's first turn is under way: before that, mail would be one more thing to begin."""
+        if agent.kind not in PROGRAMS or self._engine.activities.get(agent.id) in BEGUN:
+            return True
+        return self._engine.clock.now - agent.connected_at > FIRST_TURN_S
 
     def _take_in_hand(self, agent_id: str, work: Coroutine[Any, Any, None]) -> None:
         self._hands.add(agent_id)
@@ -217,27 +211,49 @@ class Launcher:
     async def _start(self, agent: Agent, child: Child) -> None:
         session = secrets.token_hex(16)
         folder = self._folder / agent.id
-        parent = self._engine.state.agents.get(child.parent)
-        given = processes.environment_of_process(parent.owner or parent.process) if parent is not None else {}
         own = {"PALAVER_HOME": str(self._home), "PALAVER_CHILD": session}
-        env = environment_of(agent.kind, given or processes.own_environment(), own)
+        env = environment_of(agent.kind, self._inherited(agent), own)
         headless = child.headless or not processes.has_tmux()
-        words = command_line(agent.kind, child.command, headless=headless, env=env)
+        cwd = child.cwd or str(Path.home())
+        rules = [claim.rule for claim in claims_of(self._engine.state, agent.id)]
+        bounds = Bounds()
+        if child.scoped:
+            place = Place(agent.kind, folder, env, child.command)
+            bounds = await asyncio.to_thread(bounds_of, place, rules)
+        prompt = first_words(rules if child.scoped else None)
+        words = command_line(
+            agent.kind, child.command, headless=headless, env=env, bounds=bounds.words, prompt=prompt
+        )
         if isinstance(words, Unstartable):
             self._fail(agent.id, words.reason, words.advice)
             return
-        plan = Launch(agent.name, folder, words, env, child.cwd or str(Path.home()), headless)
+        if headless and await asyncio.to_thread(is_distrusted, agent.kind, cwd, env):
+            self._fail(agent.id, _asks(agent.kind, FOLDER, cwd), "")
+            return
+        plan = Launch(agent.name, folder, words, {**env, **bounds.env}, cwd, headless, bounds.files)
         try:
             started = await asyncio.to_thread(processes.start, plan)
         except StartError as error:
             self._fail(agent.id, f"It could not be started: {error}", "")
             return
         self._processes[agent.id] = started.process
-        self._engine.submit_own(NoteChildStarted(agent.id, started.process, session, started.place))
+        self._engine.submit_own(
+            NoteChildStarted(agent.id, started.process, session, started.place, bounds.held_by)
+        )
         if not await self._is_on_record(agent.id, started.process):
             await asyncio.to_thread(processes.end, started.process, 0.5)
             return
         await self._lead(agent, started.process)
+
+    def _inherited(self, agent: Agent) -> dict[str, str]:
+        """The environment of the first above a child: those between have keys of their own clients only."""
+        agents = self._engine.state.agents
+        for each in reversed(line_above(self._engine.state, agent.id)):
+            above = agents.get(each)
+            given = {} if above is None else processes.environment_of_process(above.owner or above.process)
+            if given:
+                return given
+        return processes.own_environment()
 
     async def _lead(self, agent: Agent, process: str) -> None:
         """What is on record may begin; also what an earlier broker started and had no time to let begin."""
@@ -247,6 +263,33 @@ class Launcher:
         self._watch_end(agent.id, process)
         if agent.kind == COMMAND:
             await self._settle(agent.id, process)
+        elif agent.kind in PROGRAMS:
+            self._run(self._see_up(agent, process))
+
+    async def _see_up(self, agent: Agent, process: str) -> None:
+        """Look at a client that comes up: it may ask its human something first, or never be there."""
+        began = self._engine.clock.awake
+        while True:
+            await asyncio.sleep(SCREEN_S)
+            child = self._engine.state.children.get(agent.id)
+            if child is None or child.status != "started" or agent.online:
+                return
+            late = self._engine.clock.awake - began > self._engine.limits.child_up_s - 2 * SCREEN_S
+            name = processes.name_in(child.place) or agent.name
+            output = await asyncio.to_thread(processes.output_of, self._folder / agent.id, name)
+            dialog = find_dialog(agent.kind, output)
+            if not late and dialog is None:
+                continue
+            if not processes.is_running(process) or agent.online:
+                return  # its end is told elsewhere
+            reason = (
+                f"It was not connected to palaver within {self._engine.limits.child_up_s:.0f} s. "
+                f"`palaver install {PROGRAMS[agent.kind].word} --check` tells whether it is set up."
+                if dialog is None
+                else _asks(agent.kind, dialog, child.cwd)
+            )
+            self._fail(agent.id, reason, output[-OUTPUT_CHARS_MAX:])
+            return
 
     async def _is_on_record(self, agent_id: str, process: str) -> bool:
         """Whether the start is committed; not if the child was given up, or nothing can be stored."""
@@ -270,10 +313,18 @@ class Launcher:
                 break
         self._engine.submit_own(NoteChildUp(agent_id))
 
-    def _fail(self, agent_id: str, reason: str, output: str) -> None:
+    def keep_words(self, agent_id: str, reason: str, output: str) -> None:
+        """Why a child did not come up, or what it said last, for who waits for it."""
         self._failures[agent_id] = (reason, output)
-        while len(self._failures) > 64:
+        while len(self._failures) > FAILURES_MAX:
             self._failures.pop(next(iter(self._failures)))
+
+    def words_of(self, agent_id: str) -> tuple[str, str]:
+        """What was kept of a child, once: the reason, and its own words."""
+        return self._failures.pop(agent_id, ("", ""))
+
+    def _fail(self, agent_id: str, reason: str, output: str) -> None:
+        self.keep_words(agent_id, reason, output)
         self._engine.submit_own(NoteChildFailed(agent_id, reason, output))
 
     # -- ending ---------------------------------------------------------------------------------------
@@ -302,16 +353,22 @@ class Launcher:
         self._watched.pop(process, None)
         if child is None or child.process != process:
             return
-        output = await asyncio.to_thread(processes.output_of, self._folder / agent_id, self._names[agent_id])
-        if child.task:
-            self._fail(agent_id, "It ended before it was up.", output[-4_000:])
-        elif child.status == "stopping":
-            self._engine.submit_own(NoteChildEnd(agent_id, "asked"))
+        folder, name = self._folder / agent_id, self._names[agent_id]
+        output = await asyncio.to_thread(processes.output_of, folder, name)
+        said = "" if processes.name_in(child.place) else processes.said_in(folder)
+        killed = code is not None and code < 0
+        how = "asked" if child.status == "stopping" else "killed" if killed else "exited"
+        if child.asked:  # its last words may be the answer: the core decides
+            ended = f"It ended with code {code}." if code else "It ended without an answer."
+            self.keep_words(agent_id, ended, output[-OUTPUT_CHARS_MAX:])
+            answer = await asyncio.to_thread(processes.answer_in, folder)
+            self._engine.submit_own(NoteChildEnd(agent_id, how, answer, code))
+        elif child.task:
+            self._fail(agent_id, "It ended before it was up.", output[-OUTPUT_CHARS_MAX:])
         else:
-            killed = code is not None and code < 0
-            # The last words of a program without a window are its result; a window shows much else.
-            result = output if child.headless and not child.result else ""
-            self._engine.submit_own(NoteChildEnd(agent_id, "killed" if killed else "exited", result))
+            # The last words of a program without a window are its result, unless a turn has told them.
+            result = "" if child.result or how == "asked" else said
+            self._engine.submit_own(NoteChildEnd(agent_id, how, result))
 
     async def _stop(self, agent_id: str, process: str) -> None:
         await asyncio.to_thread(processes.end, process)
@@ -322,7 +379,14 @@ class Launcher:
     async def _clear(self, agent_id: str, process: str) -> None:
         """The child is no more: neither is its process, its window, or its folder."""
         await asyncio.to_thread(processes.end, process, 1.0)
+        await asyncio.to_thread(processes.end_rest, process, str(self._home))
         processes.bury(process)
         self._led.discard(process)
         name = self._names.pop(agent_id, "")
         await asyncio.to_thread(processes.clear, self._folder / agent_id, name)
+
+
+def _asks(kind: str, what: str, cwd: str) -> str:
+    """Why a client that waits for its human is no child, and how to go on."""
+    go_on = f"start {PROGRAMS[kind].name} once in {cwd} and answer, then spawn again"
+    return f"It asks {what}, which is its human's to answer: {go_on}."

@@ -16,17 +16,29 @@ import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import BinaryIO, NamedTuple
 
 from palaver.spawn.processes import read_process, read_word
 
 GATE = Path(__file__).parent.parent / "relay" / "child.py"
 OUTPUT_BYTES_MAX = 16_384
+ANSWER_BYTES_MAX = 60_000
+"""Of what a program answers: it fits a message."""
+OUTPUT = "output"
+ERRORS = "errors"
+SCRATCH = "scratch"
+"""A folder of a child's own, for what is nobody's work: where it may write beside its scope."""
 TMUX_S = 10.0
 TMUX_CONF = "set -g remain-on-exit on\nset -g history-limit 5000\nset -g status off\n"
 """A window stays until its last words are read."""
+WINDOW = {"TERM": "screen-256color", "COLORTERM": "truecolor"}
+"""What a window of tmux can show; tmux makes of it what the terminal can that is attached."""
 ASK_S = 5.0
 """From asking a program to end to ending it."""
+REST_S = 1.0
+WINDOW_OF = "tmux window "
+"""How the place of a child in a window begins; its name follows."""
 
 
 class Launch(NamedTuple):
@@ -38,6 +50,8 @@ class Launch(NamedTuple):
     env: Mapping[str, str]
     cwd: str
     headless: bool
+    files: Mapping[str, str] = MappingProxyType({})
+    """More for its folder: what its words name."""
 
 
 class Started(NamedTuple):
@@ -69,10 +83,15 @@ def start(launch: Launch) -> Started:
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, mode=0o700)
-        words = {"argv": list(launch.argv), "env": dict(launch.env), "cwd": launch.cwd}
+        env = {**launch.env, **({} if launch.headless else WINDOW)}
+        words = {"argv": list(launch.argv), "env": env, "cwd": launch.cwd}
         descriptor = os.open(folder / "launch.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             json.dump(words, file)
+        (folder / SCRATCH).mkdir(mode=0o700)
+        for name, text in launch.files.items():
+            with open(os.open(folder / name, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+                file.write(text)
         return _headless(launch) if launch.headless else _window(launch)
     except (OSError, subprocess.SubprocessError, StartError) as error:
         shutil.rmtree(folder, ignore_errors=True)
@@ -93,14 +112,35 @@ def give_leave(folder: Path) -> None:
 
 
 def output_of(launch_folder: Path, name: str) -> str:
-    """The end of what a child wrote, or of what its window shows."""
-    log = launch_folder / "output"
-    with contextlib.suppress(OSError), log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - OUTPUT_BYTES_MAX))
-        return file.read().decode(errors="replace").strip()
-    shown = _tmux(launch_folder.parent, "capture-pane", "-p", "-S", "-200", "-t", f"={name}:")
+    """The end of what a child wrote, complaints first, or of what its window shows."""
+    if (launch_folder / OUTPUT).exists():
+        parts = (_end_of(launch_folder / ERRORS), _end_of(launch_folder / OUTPUT))
+        return "\n".join(part for part in parts if part)
+    shown = _tmux(launch_folder.parent, "capture-pane", "-p", "-S", "-200", "-t", f"={window_of(name)}:")
     lines = [line.rstrip() for line in shown.splitlines()]
     return "\n".join(line for line in lines if line and not line.startswith("Pane is dead")).strip()
+
+
+def said_in(launch_folder: Path) -> str:
+    """The end of what a child without a window said, without its complaints unless it said nothing else."""
+    return _end_of(launch_folder / OUTPUT) or _end_of(launch_folder / ERRORS)
+
+
+def answer_in(launch_folder: Path) -> str:
+    """What a child without a window wrote to its standard output, from the beginning; a cut is marked."""
+    with contextlib.suppress(OSError), (launch_folder / OUTPUT).open("rb") as file:
+        data = file.read(ANSWER_BYTES_MAX + 1)
+        size = os.fstat(file.fileno()).st_size
+        cut = f"\n[cut: the whole had {size} bytes]" if len(data) > ANSWER_BYTES_MAX else ""
+        return data[:ANSWER_BYTES_MAX].decode(errors="ignore" if cut else "replace").strip() + cut
+    return ""
+
+
+def _end_of(path: Path) -> str:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - OUTPUT_BYTES_MAX))
+        return file.read().decode(errors="replace").strip()
+    return ""
 
 
 def end(process: str, ask_s: float = ASK_S) -> None:
@@ -116,9 +156,37 @@ def end(process: str, ask_s: float = ASK_S) -> None:
             time.sleep(0.02)
 
 
+def end_rest(process: str, home: str, ask_s: float = REST_S) -> None:
+    """End what a child that is gone has left running in its process group."""
+    group = int(process.partition(".")[0])
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        left = _left(group, home)
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        deadline = time.monotonic() + ask_s
+        while left and _left(group, home) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+
+def _left(group: int, home: str) -> list[int]:
+    """The processes of a group that come from a child of this home: the number may be another's by now."""
+    marks = {f"PALAVER_HOME={home}".encode(), b"PALAVER_CHILD"}
+    found: list[int] = []
+    for entry in os.scandir("/proc"):
+        process = read_process(int(entry.name)) if entry.name.isdigit() else None
+        if process is None or process.group != group or process.state in ("Z", "X"):
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{process.pid}/environ", "rb") as file:
+            words = file.read().split(b"\0")
+            if marks <= {*words, *(word.partition(b"=")[0] for word in words)}:
+                found.append(process.pid)
+    return found
+
+
 def clear(launch_folder: Path, name: str) -> None:
     """Leave nothing behind: the window and the folder."""
-    _tmux(launch_folder.parent, "kill-session", "-t", f"={name}")
+    _tmux(launch_folder.parent, "kill-session", "-t", f"={window_of(name)}")
     shutil.rmtree(launch_folder, ignore_errors=True)
 
 
@@ -145,9 +213,19 @@ def own_environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def window_of(name: str) -> str:
+    """What tmux calls a child's window: in a name of its own a dot means something else, and is changed."""
+    return name.replace(".", "+")
+
+
+def name_in(place: str) -> str:
+    """Under which name a child was started that has a window; empty if it has none."""
+    return place.removeprefix(WINDOW_OF) if place.startswith(WINDOW_OF) else ""
+
+
 def attach_words(folder: Path, name: str) -> list[str]:
     """The command that shows a child's window."""
-    return ["tmux", "-S", str(folder / "tmux"), "attach-session", "-t", f"={name}"]
+    return ["tmux", "-S", str(folder / "tmux"), "attach-session", "-t", f"={window_of(name)}"]
 
 
 def _gate(launch: Launch) -> list[str]:
@@ -155,18 +233,22 @@ def _gate(launch: Launch) -> list[str]:
 
 
 def _headless(launch: Launch) -> Started:
-    path = launch.folder / "output"
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as output:
+    path = launch.folder / OUTPUT
+    with _written(path) as output, _written(launch.folder / ERRORS) as errors:
         child = subprocess.Popen(
             _gate(launch),
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT,
+            stderr=errors,
             env=dict(launch.env),
             start_new_session=True,
         )
     _CHILDREN[child.pid] = child
     return Started(_word(child.pid), str(path))
+
+
+def _written(path: Path) -> BinaryIO:
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb")
 
 
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
@@ -187,7 +269,19 @@ def _window(launch: Launch) -> Started:
     folder = launch.folder.parent
     conf = folder / "tmux.conf"
     conf.write_text(TMUX_CONF, encoding="utf-8")
-    words = ["new-session", "-d", "-s", launch.name, "-x", "160", "-y", "50", "-P", "-F", "#{pane_pid}"]
+    words = [
+        "new-session",
+        "-d",
+        "-s",
+        window_of(launch.name),
+        "-x",
+        "160",
+        "-y",
+        "50",
+        "-P",
+        "-F",
+        "#{pane_pid}",
+    ]
     done = subprocess.run(
         ["tmux", "-S", str(folder / "tmux"), "-f", str(conf), *words, "--", *_gate(launch)],
         env=dict(launch.env),
@@ -199,7 +293,7 @@ def _window(launch: Launch) -> Started:
     )
     if done.returncode != 0:
         raise StartError(f"tmux: {done.stderr.strip()[:400]}")
-    return Started(_word(int(done.stdout.strip())), f"tmux window {launch.name}")
+    return Started(_word(int(done.stdout.strip())), f"{WINDOW_OF}{launch.name}")
 
 
 def _word(pid: int) -> str:

@@ -1,7 +1,7 @@
-"""Which program a child is, and what it may inherit: data about each agent CLI, and one rule.
+"""Which program a child is, and how it is started: data about each agent CLI, and one rule.
 
-A child begins with a clean environment: of its parent's it gets what every program needs, and the keys of its
-own client only. No token of another agent, and no other client's key.
+What a person would type is what is run. No flag here accepts anything on the person's behalf: a client that
+asks whether a folder or a hook is trusted asks in its window, and does not come up.
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from palaver.protocol.operations.scopes import ScopeRule
+
 COMMAND = "command"
 """The client that is any program."""
 FIRST_WORDS = (
-    "Your task waits: call get_messages (wait_s=60), do what it says, and end your turn with the result."
+    "You were started by another agent. Its message has your task: it stands here already, or get_messages"
+    " (wait_s=60) gets it. Do what it says, and end your turn with the result."
 )
-"""What starts the first turn; the task itself comes as a message."""
-PLAIN = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
+"""What starts the first turn. The task comes as a message, which a hook may have put beside these words."""
+
+
+NAMED_MAX = 8
+"""Paths of a scope in the first prompt."""
 
 
 class Program(NamedTuple):
@@ -24,49 +30,62 @@ class Program(NamedTuple):
 
     kind: str
     """What its session is registered as."""
+    name: str
     window: tuple[str, ...]
-    """In a window of its own; the first words follow."""
+    """Its words in a window of its own; the caller's words follow, then what introduces the first prompt."""
     headless: tuple[str, ...]
-    keys: tuple[str, ...] = ()
-    """Beginnings of the variables that it needs."""
+    ask: tuple[str, ...] = ("--",)
+    """What introduces the first prompt in a window: the last of its words, whatever the caller's are."""
+    ask_headless: tuple[str, ...] = ("--",)
     install: str = ""
+    word: str = ""
+    """What `palaver install` calls it."""
 
 
 PROGRAMS: dict[str, Program] = {
     "claude-code": Program(
         "claude-code",
-        ("claude",),
-        ("claude", "-p"),
-        ("ANTHROPIC_", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN"),
-        "npm install -g @anthropic-ai/claude-code",
+        "claude",
+        (),
+        ("-p",),
+        install="npm install -g @anthropic-ai/claude-code",
+        word="claude",
     ),
     "codex": Program(
         "codex",
-        ("codex",),
-        ("codex", "exec"),
-        ("OPENAI_", "CODEX_HOME", "CODEX_API_KEY"),
-        "npm install -g @openai/codex",
+        "codex",
+        # Its shared server would run the hooks and the tools outside of this child's process.
+        ("--no-daemon",),
+        ("exec",),
+        install="npm install -g @openai/codex",
+        word="codex",
     ),
     "gemini-cli": Program(
         "gemini-cli",
-        ("gemini", "-i"),
-        ("gemini", "-p"),
-        ("GEMINI_", "GOOGLE_"),
-        "npm install -g @google/gemini-cli",
+        "gemini",
+        (),
+        (),
+        ask=("-i",),
+        ask_headless=("-p",),
+        install="npm install -g @google/gemini-cli",
+        word="gemini",
     ),
     "opencode": Program(
         "opencode",
-        ("opencode", "--prompt"),
-        ("opencode", "run"),
-        ("OPENCODE_CONFIG", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
-        "npm install -g opencode-ai",
+        "opencode",
+        (),
+        ("run",),
+        ask=("--prompt",),
+        install="npm install -g opencode-ai",
+        word="opencode",
     ),
     "pi": Program(
         "pi",
-        ("pi",),
-        ("pi", "-p"),
-        ("PI_", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
-        "npm install -g @mariozechner/pi-coding-agent",
+        "pi",
+        (),
+        ("-p",),
+        install="npm install -g @earendil-works/pi-coding-agent",
+        word="pi",
     ),
 }
 
@@ -79,9 +98,15 @@ class Unstartable(NamedTuple):
 
 
 def command_line(
-    client: str, command: Sequence[str], *, headless: bool, env: Mapping[str, str]
+    client: str,
+    command: Sequence[str],
+    *,
+    headless: bool,
+    env: Mapping[str, str],
+    bounds: Sequence[str] = (),
+    prompt: str = FIRST_WORDS,
 ) -> list[str] | Unstartable:
-    """The words to run, with the program found on the path."""
+    """The words to run, with the program found on the path; `bounds` are the client's own for a scope."""
     if client == COMMAND:
         words = list(command)
         if not words:
@@ -91,8 +116,10 @@ def command_line(
         if program is None:
             known = ", ".join([*PROGRAMS, COMMAND])
             return Unstartable(f"No client {client[:40]!r} is known.", f"Use one of {known}.")
-        words = [*(program.headless if headless else program.window), *command, FIRST_WORDS]
-    found = shutil.which(words[0], path=env.get("PATH"))
+        first = program.headless if headless else program.window
+        ask = program.ask_headless if headless else program.ask
+        words = [program.name, *first, *command, *bounds, *ask, prompt]
+    found = find_program(words[0], env)
     if found is None:
         install = PROGRAMS[client].install if client in PROGRAMS else ""
         advice = f"Install it: {install}" if install else "Give its whole path."
@@ -100,12 +127,22 @@ def command_line(
     return [found, *words[1:]]
 
 
-def environment_of(client: str, parent: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """What a child inherits of its parent, and what is its own."""
-    keys = PROGRAMS[client].keys if client in PROGRAMS else ()
-    kept = {
-        name: value
-        for name, value in parent.items()
-        if name in PLAIN or name.startswith("XDG_") or (keys and name.startswith(keys))
-    }
-    return {**kept, "TERM": "xterm-256color", **own}
+def first_words(rules: Sequence[ScopeRule] | None) -> str:
+    """What starts the first turn, with where the child may write; None: that is not bounded."""
+    if rules is None:
+        return FIRST_WORDS
+    paths = [
+        rule.path if rule.recursive else f"{rule.path} (not beneath)"
+        for rule in rules
+        if rule.access == "write"
+    ]
+    if not paths:
+        return f"{FIRST_WORDS} You may write nowhere: whatever you try to write is refused."
+    more = f" and {len(paths) - NAMED_MAX} more paths" if len(paths) > NAMED_MAX else ""
+    named = ", ".join(paths[:NAMED_MAX])
+    return f"{FIRST_WORDS} You may write to {named}{more}, and nowhere else: that is refused."
+
+
+def find_program(name: str, env: Mapping[str, str]) -> str | None:
+    """Where a program is, for an environment."""
+    return shutil.which(name, path=env.get("PATH"))

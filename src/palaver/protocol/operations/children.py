@@ -18,18 +18,36 @@ class ChildRecord(Reply, frozen=True, kw_only=True):
     parent: str = ""
     """Empty if those who started it are gone."""
     status: str = ""
-    """`reserved`, `started`, `running` or `stopping`."""
+    """`reserved`, `started`, `running`, `stopping`; of one that was up and is no more already, `ended`."""
     scoped: bool = False
     rules: list[ScopeRule] = []
+    enforced: str = ""
+    """Of one with a scope: `enforced` if its client's own sandbox or rules hold it, else `advisory`."""
+    why: str = ""
     place: str = ""
     """Where a person finds it: a window of tmux, or the file of its output."""
     since: float = 0.0
+
+
+class EndedRecord(Reply, frozen=True, kw_only=True):
+    """A child that is no more."""
+
+    name: str
+    kind: str = ""
+    parent: str = ""
+    how: str = ""
+    """`asked`, `exited` or `killed`."""
+    at: float = 0.0
+    result: str = ""
+    """The message by which its parent was told what it said last; empty if no turn told."""
 
 
 class Children(Reply, frozen=True, kw_only=True):
     """Children, and theirs, parents before their children."""
 
     children: list[ChildRecord] = []
+    ended: list[EndedRecord] = []
+    """The last ones that are no more, newest first."""
 
 
 class SpawnAgent(Operation[ChildRecord], frozen=True, kw_only=True):

@@ -1,0 +1,51 @@
+"""One command to the engine on a caller's behalf, and its answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+from palaver.core.context import Caller
+from palaver.protocol.errors import PalaverError
+from palaver.protocol.operations.base import Reply
+
+
+class Asker:
+    """Puts one command to the engine on a caller's behalf, and waits for the answer."""
+
+    writable = True
+    last_seen = 0.0
+
+    def __init__(self, caller: Caller, group: str) -> None:
+        self.caller = caller
+        self.group = group
+        self.answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+    def answer(self, n: int, reply: Reply) -> None:
+        """What came of it."""
+        del n
+        if not self.answered.done():
+            self.answered.set_result(reply)
+
+    def refuse(self, n: int, error: PalaverError) -> None:
+        """It was refused."""
+        del n
+        if not self.answered.done():
+            self.answered.set_exception(error)
+
+    def offer(self, frame: bytes) -> None:
+        """Nobody is offered anything here."""
+
+    def mail(self, waiting: int) -> None:
+        """Nor told of mail."""
+
+    def flush(self) -> None:
+        """There is no line."""
+
+    def attach(self, agent: str, *, holds: bool) -> None:
+        """It stays who it is."""
+
+    def detach(self) -> None:
+        """As above."""
+
+    def dismiss(self, error: PalaverError) -> None:
+        """As above."""
