@@ -26,6 +26,7 @@ from palaver.broker.engine import Engine
 from palaver.broker.housekeeping import Housekeeping
 from palaver.broker.server import Server, connection_factory
 from palaver.broker.ticker import Ticker
+from palaver.gateways.asking import Asking
 from palaver.gateways.diagnosis import Diagnostician
 from palaver.gateways.inside import Inside
 from palaver.gateways.launching import Launcher
@@ -143,6 +144,7 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
     keeping = _make_housekeeping(engine, journal, settings)
     server, inside = _make_doors(engine, settings)
     launcher = Launcher(engine, settings.home)
+    asking = Asking(engine, server, launcher)
     engine.answerers[Diagnose] = Diagnostician(engine, journal, inside).answer
     stop = asyncio.Event()
     _answer_for_broker(engine, server, settings, stop)
@@ -158,6 +160,7 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(work) for work in (ticker.run(), inside.listen(), launcher.watch())]
         await stop.wait()
+        await asking.drain()
         for task in running:
             task.cancel()
     log.info("broker stops")

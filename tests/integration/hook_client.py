@@ -177,11 +177,11 @@ async def activity(asker: Any, name: str = "worker") -> str:
     return next(peer.activity for peer in await asker.peers(all=True) if peer.name == name)
 
 
-async def restart(home: Home, asker: Any) -> None:
+async def restart(home: Home, asker: Any, name: str = "worker") -> None:
     """Kill the broker; the clients' shims start the next one."""
     home.signal(Home.KILL)
 
     async def back() -> bool:
-        return any(peer.name == "worker" and peer.status == "online" for peer in await asker.peers(all=True))
+        return any(peer.name == name and peer.status == "online" for peer in await asker.peers(all=True))
 
-    await until(back, what="worker back")
+    await until(back, what=f"{name} back")

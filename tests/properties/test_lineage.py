@@ -20,9 +20,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from palaver.core.children import ENDINGS
 from palaver.core.claims import overlaps
-from palaver.core.context import EndSession, HandOver, StartBroker
+from palaver.core.context import EndSession, HandOver, NoteChildEnd, ReserveAsk, StartBroker
 from palaver.core.limits import Limits
+from palaver.core.lineage import APPLIERS
 from palaver.core.scopes import claims_of, line_above, owner_of
 from palaver.core.state import format_snapshot, parse_snapshot
 from palaver.protocol.errors import PalaverError
@@ -33,9 +35,12 @@ from palaver.protocol.lineage import (
     ChildFailed,
     ChildReported,
     ChildReserved,
+    ChildStarted,
     ScopeReleased,
     ScopeSubDelegated,
 )
+from palaver.protocol.operations.agents import UpdateAgent
+from palaver.protocol.operations.asking import AskAgent, CancelAsk
 from palaver.protocol.operations.children import SpawnAgent, StopAgent
 from palaver.protocol.operations.peers import MeshPolicy, RegisterPeer, RemovePeer
 from palaver.protocol.operations.scopes import ClaimScope, ReleaseScope, ScopeRule
@@ -48,6 +53,7 @@ RULES = st.builds(ScopeRule, PATH, st.sampled_from(["write", "write", "read"]), 
 SCOPES = st.none() | st.lists(RULES, max_size=2)
 NAMES = st.sampled_from(["k1", "k2", "k3", "k4", "k5", "k6"])
 PLACE = st.integers(0, 7)
+WAYS = ["turn", "reply", "output", "failure", "cancel"]
 LIMITS = Limits(children_max=3, children_all_max=5, child_depth_max=3, claims_max=4, child_up_s=60.0)
 
 
@@ -59,6 +65,7 @@ class FamilyMachine(RuleBasedStateMachine):
         self.mesh = Family(LIMITS)
         self.turns = itertools.count()
         self.seen = 0
+        self.askers: dict[str, str] = {}
 
     def attempt(self, command: Any, name: str) -> Any:
         try:
@@ -97,6 +104,40 @@ class FamilyMachine(RuleBasedStateMachine):
             self.mesh.bear(self.pick(place), name, path)
         except PalaverError:
             return
+
+    @rule(place=PLACE, steps=st.integers(0, 3), client=st.sampled_from(["codex", "command"]))
+    def ask(self, place: int, steps: int, client: str) -> None:
+        """A question to a fresh agent, which gets so far."""
+        key = self.mesh.key(f"q{next(self.turns)}")
+        operation = AskAgent(client=client, question="task asked", key=key)
+        asked = self.attempt(ReserveAsk(operation), self.pick(place))
+        if asked is None:
+            return
+        for step in (self.mesh.start, self.mesh.connect, self.mesh.up)[:steps]:
+            if step == self.mesh.connect:
+                self.mesh.connect(asked.name, kind=client)
+            else:
+                step(asked.name)
+
+    @precondition(has_children)
+    @rule(place=PLACE, how=st.sampled_from(WAYS))
+    def settle(self, place: int, how: str) -> None:
+        """An answer comes in one of its ways, or none does any more; for other children, nothing."""
+        name = self.pick_child(place)
+        agent, child = self.mesh.agent(name), self.mesh.child(name)
+        parent = self.mesh.state.agents.get(child.parent)
+        if not child.asked or parent is None:
+            return
+        if how == "turn":
+            self.mesh.turn(name, f"t{next(self.turns)}", "words")
+        elif how == "reply" and agent.pending and agent.online:
+            self.mesh.send(name, parent.name, "words", re=next(iter(self.mesh.pending(name))))
+        elif how == "cancel":
+            self.attempt(CancelAsk(key=child.key), parent.name)
+        elif child.process:
+            self.mesh.alive.discard(child.process)
+            code = 0 if how == "output" else 3
+            self.mesh.run(NoteChildEnd(agent.id, "exited", "words", code))
 
     def bear_within(self, place: int, name: str, chance: random.Random) -> None:
         """A child with a part of what its parent has."""
@@ -139,6 +180,27 @@ class FamilyMachine(RuleBasedStateMachine):
     def sweep(self, passed: float) -> None:
         self.mesh.pass_time(passed)
         self.mesh.sweep()
+        self.nothing_is_left_to_find()
+
+    @rule(passed=st.sampled_from([30.0, 1_000.0]))
+    def wait(self, passed: float) -> None:
+        """Time goes by, and nobody looks."""
+        self.mesh.pass_time(passed)
+
+    @rule(place=PLACE, other=PLACE)
+    def go_on_as(self, place: int, other: int) -> None:
+        """An agent takes the name of one that has just gone, and what that one had."""
+        held = self.rules_held()
+        me, heir = self.mesh.agent(self.pick(place)).id, self.mesh.agent(self.pick(other)).id
+        if me != heir:
+            self.lose(other)
+        self.attempt(UpdateAgent(name=self.pick(other)), self.pick(place))
+        if me not in self.mesh.state.agents:
+            self.askers = {asked: heir if asker == me else asker for asked, asker in self.askers.items()}
+        assert self.rules_held() == held, "a scope went with a name"
+
+    def rules_held(self) -> set[ScopeRule]:
+        return {claim.rule for claims in self.mesh.state.claims.values() for claim in claims}
 
     @rule(dead=st.booleans())
     def restart(self, dead: bool) -> None:
@@ -148,6 +210,7 @@ class FamilyMachine(RuleBasedStateMachine):
             self.mesh.alive.clear()
         self.mesh.run(StartBroker("2"))
         self.mesh.sweep(begun=True)
+        self.nothing_is_left_to_find()
         assert all(child.process for child in self.mesh.state.children.values()), "reserved for ever"
         for name in ("ann", "bob"):
             if self.mesh.state.find(name) is not None:
@@ -196,6 +259,13 @@ class FamilyMachine(RuleBasedStateMachine):
     def decide_policy(self, policy: Any) -> None:
         self.mesh.run(MeshPolicy(group="/project", policy=policy), OPERATOR)
 
+    def nothing_is_left_to_find(self) -> None:
+        """After a look: no child without a process that runs, and no claim beyond its time."""
+        for child in self.mesh.state.children.values():
+            assert not child.process or child.process in self.mesh.alive, "the dead are not noticed"
+        for claims in self.mesh.state.claims.values():
+            assert all(not claim.until or claim.until > self.mesh.awake for claim in claims)
+
     # -- what always holds ----------------------------------------------------------------------------
 
     @invariant()
@@ -219,6 +289,7 @@ class FamilyMachine(RuleBasedStateMachine):
             ]
             assert owning == ([] if found is None else [state.agents[found[0]].name])
             if found is not None:
+                assert not found[1].until or found[1].until > self.mesh.awake, "by a claim that is over"
                 assert self.mesh.writers(path) == owning, "another one may write there too"
 
     @invariant()
@@ -258,12 +329,43 @@ class FamilyMachine(RuleBasedStateMachine):
         new = self.mesh.events[self.seen :]
         self.seen = len(self.mesh.events)
         for seq, event in new:
+            if isinstance(event, ChildReserved):
+                self.askers[event.agent] = event.parent
             if isinstance(event, ScopeSubDelegated):
                 assert event.audience is Audience.CONTROL
+                assert event.agent not in self.told_with(seq), "it entered the inbox of one above"
             if isinstance(event, MessageQueued):
                 body = self.mesh.stored[seq].body
-                known = ("task ", "words", "Your child ", "task of ", "Not delivered", "It expired")
+                known = ("task ", "words", "Your child ", "task of ", "Not delivered", "It expired", "ask-")
                 assert body.startswith(known) or "expired" in body or "deliver" in body, body
+
+    def told_with(self, seq: int) -> set[str]:
+        """Who got a message in the same commit as event `seq`, but for the task of a child."""
+        ends = [batch.seq for batch in self.mesh.batches]
+        last = next(end for end in ends if end >= seq)
+        first = max((end for end in ends if end < last), default=0)
+        batch = [event for at, event in self.mesh.events if first < at <= last]
+        return {
+            agent
+            for event in batch
+            if isinstance(event, MessageQueued) and event.kind == "notification"
+            for agent in event.recipients
+        }
+
+    @invariant()
+    def what_is_asked_is_for_one_question(self) -> None:
+        """It has nothing, its asker hears of it by its answer only, and an answer ends it."""
+        state = self.mesh.state
+        for agent, child in state.children.items():
+            if child.asked:
+                assert child.scoped
+                assert agent not in state.claims
+                assert child.parent in ("", self.askers[agent]), "one who did not ask waits for its answer"
+                for other in state.agents.values():
+                    assert child.result not in {*other.pending, *other.leased}, "the answer is mail besides"
+                assert not child.result or child.status == "stopping", "it goes on after its answer"
+        for agent in state.agents.values():
+            assert not agent.name.startswith("ask-") or agent.id in state.children, "forgotten with its end"
 
     @invariant()
     def a_snapshot_holds_everything(self) -> None:
@@ -271,7 +373,9 @@ class FamilyMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         assert self.mesh.replayed() == self.mesh.state, "the journal tells another story"
+        self.repeats_change_nothing()
         confirmed: dict[str, bool] = {}
+        answered = {event.agent for event in self.mesh.of_type(ChildReported)}
         for _, event in self.mesh.events:
             if isinstance(event, ChildReserved):
                 assert event.agent not in confirmed, "one child reserved twice"
@@ -280,13 +384,30 @@ class FamilyMachine(RuleBasedStateMachine):
                 assert not confirmed[event.agent], "one child came up twice"
                 confirmed[event.agent] = True
             elif isinstance(event, ChildFailed | ChildEnded):
-                assert confirmed.pop(event.agent) is isinstance(event, ChildEnded)
+                was_up = confirmed.pop(event.agent)
+                assert was_up is isinstance(event, ChildEnded) or event.agent in answered
         assert set(confirmed) == set(self.mesh.state.children), "a child went without a word"
-        tasks = [event for event in self.mesh.of_type(MessageQueued) if event.kind == "request"]
+        tasks = [
+            message
+            for message in self.mesh.stored.values()
+            if message.kind == "request" and message.body.startswith("task ")
+        ]
         assert len(tasks) == len(self.mesh.of_type(ChildConfirmed)), "each task is given once"
-        told = [message.body for message in self.mesh.stored.values() if " has ended" in message.body]
-        ended = [event for event in self.mesh.of_type(ChildEnded) if event.how == "exited"]
-        assert len(told) <= len(ended), "an end was told twice"
+        bodies = [message.body for message in self.mesh.stored.values()]
+        for how, words in ENDINGS.items():
+            told = [body for body in bodies if body.startswith("Your child ") and f" {words}." in body]
+            ended = [event for event in self.mesh.of_type(ChildEnded) if event.how == how]
+            assert len(told) <= len(ended), "an end was told twice"
+
+    def repeats_change_nothing(self) -> None:
+        """Facts about how a child came up, met once more when it is up (AUD-2)."""
+        state = parse_snapshot(format_snapshot(self.mesh.state))
+        for _, event in self.mesh.events:
+            if isinstance(event, ChildReserved | ChildStarted | ChildConfirmed):
+                child = state.children.get(event.agent)
+                if child is not None and child.status in ("running", "stopping"):
+                    APPLIERS[type(event)](state, event)
+        assert state == self.mesh.state
 
 
 @pytest.mark.requirement("PEER-1", "AUD-2", "AUD-3", "CHILD-2", "CHILD-4", "CHILD-6", stage="lineage")
@@ -314,10 +435,14 @@ def act(machine: FamilyMachine, chance: random.Random) -> None:
         (8, lambda: machine.claim(place, some[:1], 900.0)),
         (4, lambda: machine.release(place, [])),
         (10, lambda: machine.turn(place, True, "ended")),
+        (6, lambda: machine.ask(place, chance.randrange(4), chance.choice(["codex", "command"]))),
+        (8, lambda: machine.has_children() and machine.settle(place, chance.choice(WAYS))),
         (4, lambda: machine.peer(place, chance.randrange(8), RegisterPeer)),
         (3, lambda: machine.sweep(chance.choice([0.0, 30.0]))),
         (2, lambda: machine.restart(chance.random() < 0.2)),
         (3, lambda: machine.lose(place)),
+        (2, lambda: machine.wait(chance.choice([30.0, 1_000.0]))),
+        (3, lambda: (machine.claim(0, some[:1], 900.0), machine.go_on_as(0, 1 + place))),
         (2, lambda: machine.forget(place, chance.randrange(5))),
         (8, lambda: machine.has_children() and machine.go_on(place)),
         (5, lambda: machine.has_children() and machine.end(place, chance.choice(["asked", "exited"]))),
@@ -342,6 +467,7 @@ def test_a_long_day_of_families_keeps_every_promise(seed: int) -> None:
         machine.no_child_is_lost()
         machine.peers_are_reciprocal()
         machine.control_enters_no_inbox()
+        machine.what_is_asked_is_for_one_question()
         state = machine.mesh.state
         deepest = max([deepest, *(len(line_above(state, agent)) for agent in state.children)])
     machine.a_snapshot_holds_everything()

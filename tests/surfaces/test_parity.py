@@ -1,5 +1,6 @@
 """Every operation that stands on a surface is reachable there."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -28,6 +29,13 @@ async def stop_a_child(me: palaver.Agent, _other: palaver.Agent, _message: Messa
     """One can only stop what runs."""
     await me.spawn("kid", "command", "wait", command=["sleep", "60"], headless=True)
     assert (await me.stop_child("kid")).status == "stopping"
+
+
+async def ask_and_cancel(me: palaver.Agent, _other: palaver.Agent, _message: MessageRecord) -> None:
+    """What is cancelled here is cancelled there."""
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await me.ask_agent("command", "q", command=["sleep", "60"])
 
 
 SDK_CALLS: dict[str, Call] = {
@@ -74,6 +82,8 @@ SDK_CALLS: dict[str, Call] = {
     ),
     "stop_agent": stop_a_child,
     "list_children": lambda me, _other, _message: me.children(),
+    "ask_agent": lambda me, _other, _message: me.ask_agent("command", "q", command=["echo", "a"]),
+    "cancel_ask": ask_and_cancel,
 }
 HANDLING = {"broker_status", "diagnose"}
 """Handling the broker is not an agent's business; the command line does it through the same client."""

@@ -301,6 +301,9 @@ def test_a_child_that_came_up_while_its_launcher_was_away_gets_its_task(mesh: Fa
     mesh.start("kid")
     mesh.connect("kid")
     mesh.sweep(begun=True)
+    assert mesh.bodies("kid") == [], "a client begins its first turn before"
+    mesh.pass_time(mesh.limits.child_up_s + 1)
+    mesh.sweep()
     assert mesh.bodies("kid") == ["task of kid"]
     mesh.sweep()
     assert mesh.bodies("kid") == ["task of kid"], "once"

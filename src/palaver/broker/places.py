@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from palaver.paths import canonical
+from palaver.protocol.operations.asking import AskAgent
 from palaver.protocol.operations.children import SpawnAgent
 from palaver.protocol.operations.scopes import ClaimScope, ReleaseScope, ScopeRule, WhoOwns
 
@@ -23,6 +24,8 @@ def in_place(operation: Any, cwd: str) -> Any:
     if isinstance(operation, SpawnAgent):
         scope = None if operation.scope is None else [_rule(rule, cwd) for rule in operation.scope]
         return replace(operation, scope=scope, cwd=canonical(operation.cwd or cwd, cwd))
+    if isinstance(operation, AskAgent):
+        return replace(operation, cwd=canonical(operation.cwd or cwd, cwd))
     return operation
 
 

@@ -287,7 +287,8 @@ class Connection(asyncio.Protocol):
         above = self._server.above([process.word for process in chain])
         if above:
             return Caller(kind=AGENT, agent=above, above=above, process=word)
-        terminal = bool(chain) and chain[0].terminal
+        disowned = self._engine.state.disowned
+        terminal = bool(chain) and chain[0].terminal and not any(each.word in disowned for each in chain)
         return Caller(kind=OPERATOR if terminal else SCRIPT, process=word)
 
     # -- frames out -----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import click
 
 from palaver.cli import (
     agents,
+    asking,
     audit,
     broker,
     children,
@@ -95,6 +96,7 @@ cli.add_section(
         children.children,
         children.attach,
         children.stop,
+        asking.ask,
     ],
 )
 cli.add_section("Agent CLIs and other MCP clients", [install.install, install.uninstall, mcp.mcp])

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from palaver.client.agent import Agent, Message, Peer, Receipt, Status
+from palaver.protocol.operations.asking import Answered
 from palaver.protocol.operations.children import ChildRecord
 from palaver.protocol.operations.history import History
 from palaver.protocol.operations.links import LinkRecord
@@ -249,6 +250,10 @@ class BlockingAgent:
     def spawn(self, name: str, client: str, task: str, **options: Any) -> ChildRecord:
         """Start an agent as a child of this one."""
         return self._run(self._me.spawn(name, client, task, **options))
+
+    def ask_agent(self, client: str, question: str, **options: Any) -> Answered:
+        """Start an agent for one question; returns its answer when nothing of it is left."""
+        return self._run(self._me.ask_agent(client, question, **options))
 
     def stop_child(self, name: str) -> ChildRecord:
         """End a child, or a child's child."""

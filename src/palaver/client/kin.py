@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from palaver.client.client import Client
 from palaver.paths import canonical
+from palaver.protocol.operations.asking import Answered, AskAgent, CancelAsk
 from palaver.protocol.operations.children import ChildRecord, ListChildren, SpawnAgent, StopAgent
 from palaver.protocol.operations.messages import Sent
 from palaver.protocol.operations.peers import (
@@ -32,6 +34,10 @@ from palaver.protocol.operations.scopes import (
 
 SPAWN_S = 120.0
 """A child has a minute to come up."""
+ASK_S = 300.0
+"""What a question has unless it is given a time."""
+ASK_SLACK_S = 45.0
+"""For starting, ending and finding the broker again."""
 
 
 class KinCalls:
@@ -111,6 +117,34 @@ class KinCalls:
             key=self.new_key(),
         )
         return await self._connected.call(operation, deadline_s=SPAWN_S)
+
+    async def ask_agent(
+        self,
+        client: str,
+        question: str,
+        *,
+        cwd: str = "",
+        command: Sequence[str] = (),
+        timeout_s: float | None = None,
+    ) -> Answered:
+        """Start an agent for one question; returns its answer when nothing of it is left.
+
+        If this is cancelled the agent ends.
+        """
+        operation = AskAgent(
+            client=client,
+            question=question,
+            cwd=canonical(cwd or os.getcwd(), os.getcwd()),
+            command=list(command),
+            timeout_s=timeout_s,
+            key=self.new_key(),
+        )
+        deadline_s = (ASK_S if timeout_s is None else timeout_s) + ASK_SLACK_S
+        try:
+            return await self._connected.call(operation, deadline_s=deadline_s)
+        except asyncio.CancelledError:
+            self._connected.tell(CancelAsk(key=operation.key))
+            raise
 
     async def stop_child(self, name: str) -> ChildRecord:
         """End a child, or a child's child; a notice tells when it is gone."""

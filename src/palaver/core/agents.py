@@ -43,6 +43,8 @@ from palaver.protocol.operations.base import OPERATOR
 
 ENDED = frozenset({"left", "disconnected"})
 """Reasons that end a session. After a `restart` of the broker it may still come back."""
+DISOWNED_KEPT = 256
+"""Not a setting: applying an event must not depend on one."""
 
 
 # -- joining ------------------------------------------------------------------------------------------
@@ -206,6 +208,8 @@ def apply_session_started(state: State, event: SessionStarted) -> None:
     agent.group = event.group
     agent.capabilities = event.capabilities
     agent.metadata = event.metadata
+    if agent.owner != event.owner:
+        _disown(state, agent)
     agent.process, agent.owner = event.process, event.owner
     child = state.children.get(agent.id)
     if child is not None and child.process:
@@ -265,7 +269,17 @@ def apply_offline(state: State, event: AgentOffline) -> None:
     if event.reason in ENDED:
         return_leases(state, agent, event.seen)
         if agent.id not in state.children:  # a child's process is the child until it is gone
+            _disown(state, agent)
             agent.owner = ""
+
+
+def _disown(state: State, agent: Agent) -> None:
+    """Its process may live on without it; an agent that leaves does not become the operator."""
+    if agent.owner:
+        state.disowned.pop(agent.owner, None)
+        state.disowned[agent.owner] = None
+        if len(state.disowned) > DISOWNED_KEPT:
+            del state.disowned[next(iter(state.disowned))]
 
 
 def apply_online(state: State, event: AgentOnline) -> None:

@@ -125,6 +125,7 @@ def _message(event: events.MessageQueued, seq: int) -> dict[str, Any]:
         "size": event.size,
         "digest": event.digest,
         "ttl_s": event.ttl_s,
+        "weak": event.weak or "",
     }
     return {key: value for key, value in detail.items() if value != ""}
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from palaver.core.answers import OUTPUT_CHARS_MAX, end_asked, heirlooms
 from palaver.core.claims import as_rules, check_path, check_rules
 from palaver.core.context import (
     Context,
     Decision,
+    Ending,
     NoteChildEnd,
     NoteChildFailed,
     NoteChildStarted,
@@ -29,8 +31,8 @@ from palaver.core.digests import digest_of
 from palaver.core.names import is_free, is_remembered
 from palaver.core.notices import notice
 from palaver.core.receipts import expire_all
-from palaver.core.roster import caller_agent, find_agent, has_ended
-from palaver.core.scopes import check_delegation, claims_of, line_above, released
+from palaver.core.roster import SPEAKS_BY_COMMANDS, caller_agent, find_agent, has_ended
+from palaver.core.scopes import check_delegation, claims_of, holding, line_above, released
 from palaver.core.state import Agent, Child, State
 from palaver.protocol.addresses import SYSTEM, parse_name
 from palaver.protocol.errors import PalaverError
@@ -55,13 +57,13 @@ from palaver.protocol.operations.base import OPERATOR
 from palaver.protocol.operations.children import (
     ChildRecord,
     Children,
+    EndedRecord,
     ListChildren,
     SpawnAgent,
     StopAgent,
 )
 
-OUTPUT_CHARS_MAX = 4_000
-"""Of what a child that did not come up said itself."""
+BROKER_STOPPED = "The broker stopped while it was being started."
 ENDINGS = {"asked": "was ended", "exited": "has ended", "killed": "was killed"}
 
 
@@ -70,6 +72,11 @@ ENDINGS = {"asked": "was ended", "exited": "has ended", "killed": "was killed"}
 
 def decide_spawn(state: State, operation: SpawnAgent, context: Context) -> Decision:
     """Take name and scope for a child that is to be started; a repeat finds the same one."""
+    return reserve(state, operation, context)
+
+
+def reserve(state: State, operation: SpawnAgent, context: Context, *, asked: bool = False) -> Decision:
+    """The same for any child; one that is `asked` is there for one question only."""
     parent = caller_agent(state, context)
     earlier = parent.requests.get(operation.key) if operation.key else None
     if earlier is not None:
@@ -101,6 +108,7 @@ def decide_spawn(state: State, operation: SpawnAgent, context: Context) -> Decis
             headless=operation.headless,
             key=operation.key,
             again=known is not None,
+            asked=asked,
         ),
     ]
     reply = ChildRecord(
@@ -189,7 +197,7 @@ def decide_child_started(state: State, command: NoteChildStarted, _context: Cont
     child = state.children.get(command.agent)
     if child is None or child.status != "reserved":
         return Decision()
-    event = ChildStarted(command.agent, command.process, command.session, command.place)
+    event = ChildStarted(command.agent, command.process, command.session, command.place, command.held_by)
     return Decision(None, [event])
 
 
@@ -224,10 +232,11 @@ def decide_child_failed(state: State, command: NoteChildFailed, context: Context
     agent, child = state.agents.get(command.agent), state.children.get(command.agent)
     if agent is None or child is None or not child.task:  # it was up
         return Decision()
-    return _fail(state, agent, command.reason, command.output, context)
+    return fail(state, agent, command.reason, command.output, context)
 
 
-def _fail(state: State, agent: Agent, reason: str, output: str, context: Context) -> Decision:
+def fail(state: State, agent: Agent, reason: str, output: str, context: Context) -> Decision:
+    """As if it had never been asked for; who wrote to it meanwhile is told."""
     failed = ChildFailed(agent.id, reason, output[-OUTPUT_CHARS_MAX:])
     if state.children[agent.id].again:
         return Decision(None, [failed, AgentOffline(agent.id, "left", context.claimed(agent.id))])
@@ -258,12 +267,16 @@ def decide_child_end(state: State, command: NoteChildEnd, context: Context) -> D
     agent, child = state.agents.get(command.agent), state.children.get(command.agent)
     if agent is None or child is None:
         return Decision()
+    if child.asked:
+        return end_asked(state, agent, child, command, context)
     if child.task:  # it was never up
-        return _fail(state, agent, "It ended before it was up.", command.result, context)
+        return fail(state, agent, "It ended before it was up.", command.result, context)
     return _end(state, agent, child, command.how, command.result, context)
 
 
-def _end(state: State, agent: Agent, child: Child, how: str, result: str, context: Context) -> Decision:
+def _end(state: State, agent: Agent, child: Child, how: Ending, result: str, context: Context) -> Decision:
+    if child.asked:
+        return end_asked(state, agent, child, NoteChildEnd(agent.id, how), context)
     events: list[AnyEvent] = []
     if agent.online or agent.offline_reason in ("silent", "restart"):
         events.append(AgentOffline(agent.id, "disconnected", context.claimed(agent.id)))
@@ -271,7 +284,7 @@ def _end(state: State, agent: Agent, child: Child, how: str, result: str, contex
     parent = state.agents.get(child.parent)
     if parent is None:
         return Decision(None, events)
-    event, text = notice(parent, _obituary(state, agent, child, how, result), context)
+    event, text = notice(parent, _obituary(state, agent, child, how, result), context, "child_ended")
     return Decision(None, [*events, event], [text])
 
 
@@ -279,9 +292,9 @@ def _obituary(state: State, agent: Agent, child: Child, how: str, result: str) -
     words = [f"Your child {agent.name} {ENDINGS[how]}."]
     if claims_of(state, agent.id):
         words.append("Its scope is yours again.")
-    below = [state.agents[each].name for each, other in state.children.items() if other.parent == agent.id]
+    below = heirlooms(state, agent)
     if below:
-        words.append(f"Its children are yours now: {', '.join(sorted(below))}.")
+        words.append(f"Its children are yours now: {', '.join(below)}.")
     if result.strip():
         return f"{' '.join(words)} It said last:\n{result.strip()[-OUTPUT_CHARS_MAX:]}"
     words.append(
@@ -307,17 +320,21 @@ def _swept(
     late = context.awake - child.since > context.limits.child_up_s
     if not child.process:
         if command.begun:
-            return _fail(state, agent, "The broker stopped while it was being started.", "", context)
-        return _fail(state, agent, "It was not started in time.", "", context) if late else None
+            return fail(state, agent, BROKER_STOPPED, "", context)
+        return fail(state, agent, "It was not started in time.", "", context) if late else None
     if not context.alive(child.process):
         if child.task:
-            return _fail(state, agent, "It ended before it was up.", "", context)
-        how = "asked" if child.status == "stopping" else "exited"
+            return fail(state, agent, "It ended before it was up.", "", context)
+        how: Ending = "asked" if child.status == "stopping" else "exited"
         return _end(state, agent, child, how, "", context)
+    is_lost = command.begun or not child.parent  # the asker hears so, or is not there any more
+    if is_lost and child.asked and child.status != "stopping":
+        stop = Decision(None, [ChildStopAsked(agent.id, "broker")])
+        return fail(state, agent, BROKER_STOPPED, "", context) if child.task else stop
     if child.status == "started":
-        if agent.online:
+        if agent.online and (late or agent.kind in SPEAKS_BY_COMMANDS):  # a client begins a turn first
             return decide_child_up(state, NoteChildUp(agent.id), context)
-        return _fail(state, agent, "It was not up in time.", "", context) if late else None
+        return fail(state, agent, "It was not up in time.", "", context) if late else None
     return None
 
 
@@ -330,12 +347,33 @@ def decide_list_children(state: State, _operation: ListChildren, context: Contex
     known = list(state.children) if me is None else list(state.offspring.get(me.id, {}))
     agents = [state.agents[agent] for agent in known]
     agents.sort(key=lambda agent: (len(line_above(state, agent.id)), agent.name.lower()))
-    return Decision(Children(children=[_record(state, agent, context) for agent in agents]))
+    children = [_record(state, agent, context) for agent in agents]
+    return Decision(Children(children=children, ended=_ended(state, me)))
+
+
+def _ended(state: State, parent: Agent | None) -> list[EndedRecord]:
+    """Those that are no more; an agent hears of its own."""
+    found: list[EndedRecord] = []
+    for agent_id, ended in reversed(state.ended.items()):
+        agent, above = state.agents.get(agent_id), state.agents.get(ended.parent)
+        if agent is not None and (parent is None or parent is above):
+            found.append(
+                EndedRecord(
+                    name=agent.name,
+                    kind=agent.kind,
+                    parent="" if above is None else above.name,
+                    how=ended.how,
+                    at=ended.at,
+                    result=format_id("m", ended.result) if ended.result else "",
+                )
+            )
+    return found
 
 
 def _record(state: State, agent: Agent, context: Context, status: str = "") -> ChildRecord:
     child = state.children[agent.id]
     parent = state.agents.get(child.parent)
+    enforced, why = holding(state, agent, context) if child.scoped else ("", "")
     return ChildRecord(
         id=agent.id,
         name=agent.name,
@@ -344,6 +382,8 @@ def _record(state: State, agent: Agent, context: Context, status: str = "") -> C
         status=status or child.status,
         scoped=child.scoped,
         rules=[claim.rule for claim in claims_of(state, agent.id)],
+        enforced=enforced,
+        why=why,
         place=child.place,
         since=context.now + child.since - context.awake,
     )

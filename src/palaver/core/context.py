@@ -14,6 +14,7 @@ from palaver.core.limits import Limits
 from palaver.core.queries import Entry, Query
 from palaver.protocol.events import AnyEvent, CallRefused
 from palaver.protocol.operations.agents import PathRecord
+from palaver.protocol.operations.asking import AskAgent
 from palaver.protocol.operations.children import SpawnAgent
 from palaver.protocol.operations.messages import MessageRecord
 
@@ -183,6 +184,12 @@ class ReserveChild(msgspec.Struct, frozen=True):
     spawn: SpawnAgent
 
 
+class ReserveAsk(msgspec.Struct, frozen=True):
+    """Command: what a question to a fresh agent begins with, on the caller's behalf; a repeat is answered."""
+
+    ask: AskAgent
+
+
 class NoteChildStarted(msgspec.Struct, frozen=True):
     """Command: the process of a reserved child runs."""
 
@@ -190,6 +197,8 @@ class NoteChildStarted(msgspec.Struct, frozen=True):
     process: str
     session: str
     place: str = ""
+    held_by: str = ""
+    """Its client's own `sandbox` or `rules`, if they hold it to its scope."""
 
 
 class NoteChildUp(msgspec.Struct, frozen=True):
@@ -206,13 +215,19 @@ class NoteChildFailed(msgspec.Struct, frozen=True):
     output: str = ""
 
 
+Ending: TypeAlias = Literal["asked", "exited", "killed"]
+"""How a child's process came to its end."""
+
+
 class NoteChildEnd(msgspec.Struct, frozen=True):
     """Command: the process of a child is gone."""
 
     agent: str
-    how: Literal["asked", "exited", "killed"]
+    how: Ending
     result: str = ""
     """What it said last, if no turn told it."""
+    code: int | None = None
+    """Its exit code, if that is known; of one that was asked something."""
 
 
 class SweepLineage(msgspec.Struct, frozen=True):

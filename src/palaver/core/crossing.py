@@ -127,7 +127,7 @@ def pause(state: State, link: Link, reason: str, post: Post) -> None:
         f'If there is more to do, resume_link("{link.id}") lets it go on; else close_link("{link.id}").'
     )
     post.add(LinkPaused(link.id, reason))
-    post.tell_all(state, link.here(), text, operator=True)
+    post.tell_all(state, link.here(), text, "link_paused", operator=True)
 
 
 # -- taking it over -----------------------------------------------------------------------------------

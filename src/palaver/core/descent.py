@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from palaver.core.peers import forget_peers, inherit_peers
-from palaver.core.roster import NO_CLIENT
-from palaver.core.scopes import inherit_claims
-from palaver.core.state import Agent, Child, Claim, Request, State
+from palaver.core.roster import SPEAKS_BY_COMMANDS
+from palaver.core.scopes import inherit_claims, line_above
+from palaver.core.state import Agent, Child, Claim, EndedChild, Request, State
 from palaver.protocol.ids import parse_id
 from palaver.protocol.lineage import (
     ChildConfirmed,
@@ -26,12 +26,14 @@ from palaver.protocol.lineage import (
 )
 from palaver.protocol.operations.agents import RegisterAgent
 
-SPEAKS_BY_COMMANDS = frozenset({*NO_CLIENT, "command"})
-"""Kinds of children that have no client of their own: any word from beneath is theirs."""
+ENDED_KEPT = 64
+"""Children that ended are remembered, at most. Not a setting: applying an event must not depend on one."""
 STARTING = "starting"
 """Why a child is offline that was never up."""
 SPAWNED = "spawned"
 """The status under which a parent remembers the request."""
+ANSWERED = "answered"
+"""The same, of a question that has its answer."""
 
 
 class HasWord(Protocol):
@@ -47,6 +49,7 @@ def apply_child_reserved(state: State, event: ChildReserved) -> None:
     """Name and scope are taken; the parent knows its child."""
     if event.agent not in state.agents or event.agent in state.children:
         return
+    state.ended.pop(event.agent, None)
     state.children[event.agent] = Child(
         parent=event.parent,
         task=event.task,
@@ -58,6 +61,7 @@ def apply_child_reserved(state: State, event: ChildReserved) -> None:
         since=state.awake,
         key=event.key,
         again=event.again,
+        asked=event.asked,
     )
     if event.rules:
         state.claims[event.agent] = [Claim(rule) for rule in event.rules]
@@ -73,7 +77,7 @@ def apply_child_started(state: State, event: ChildStarted) -> None:
     if agent is None or child is None or child.status != "reserved":
         return
     child.status, child.since = "started", state.awake
-    child.process, child.place = event.process, event.place
+    child.process, child.place, child.held_by = event.process, event.place, event.held_by
     agent.process = agent.owner = event.process
     agent.session = event.session
 
@@ -94,8 +98,12 @@ def apply_sub_delegated(state: State, event: ScopeSubDelegated) -> None:
 def apply_child_reported(state: State, event: ChildReported) -> None:
     """The parent was told what its child said."""
     child = state.children.get(event.agent)
-    if child is not None:
-        child.result = event.message
+    if child is None:
+        return
+    child.result = event.message
+    parent = state.agents.get(child.parent)
+    if child.asked and parent is not None:  # who asks again after a crash gets it
+        parent.requests[child.key] = Request(ANSWERED, event.message, ANSWERED)
 
 
 def apply_stop_asked(state: State, event: ChildStopAsked) -> None:
@@ -112,9 +120,13 @@ def apply_child_failed(state: State, event: ChildFailed) -> None:
 
 def apply_child_ended(state: State, event: ChildEnded) -> None:
     """The agent stays known, with its mail; it is nobody's child any more."""
-    agent = state.agents.get(event.agent)
-    if agent is not None and event.agent in state.children:
+    agent, child = state.agents.get(event.agent), state.children.get(event.agent)
+    if agent is not None and child is not None:
         agent.owner = ""
+        if not child.asked:
+            state.ended[agent.id] = EndedChild(child.parent, event.how, state.now, child.result)
+            while len(state.ended) > ENDED_KEPT:
+                del state.ended[next(iter(state.ended))]
     remove_child(state, event.agent)
 
 
@@ -124,29 +136,44 @@ def remove_child(state: State, agent: str) -> None:
     if child is None:
         return
     state.claims.pop(agent, None)
-    for other in state.children.values():
-        if other.parent == agent:
-            other.parent = child.parent
+    _hand_on(state, agent, child.parent)
     below = state.offspring.pop(agent, {})
     for known in state.offspring.values():
         known.pop(agent, None)
     # Those above were told of them one by one; its parent must know those that it is handed in any case.
     for grandchild in below:
-        _know(state, child.parent, grandchild)
+        if child.parent in line_above(state, grandchild):
+            _know(state, child.parent, grandchild)
     _tidy(state)
 
 
 def forget_lineage(state: State, agent: str) -> None:
     """An agent is forgotten: nothing of it may be left, and nobody is left to nobody but by need."""
     forget_peers(state, agent)
+    state.ended.pop(agent, None)
     child = state.children.get(agent)
-    heir = "" if child is None else child.parent
-    for other in state.children.values():
-        if other.parent == agent:
-            other.parent = heir
+    _hand_on(state, agent, "" if child is None else child.parent)
     remove_child(state, agent)
     state.claims.pop(agent, None)
     state.offspring.pop(agent, None)
+
+
+def _hand_on(state: State, before: str, heir: str) -> None:
+    """Another is the parent from now on; but of one that was asked something nobody is: who asked is gone."""
+    for agent, child in state.children.items():
+        if child.parent == before:
+            child.parent = "" if child.asked else heir
+            if child.asked:
+                _forget_above(state, agent)
+
+
+def _forget_above(state: State, agent: str) -> None:
+    """Those who were above an agent know neither it nor those beneath it any more."""
+    lost = {agent, *(each for each in state.children if agent in line_above(state, each))}
+    for above, known in state.offspring.items():
+        if above not in lost:
+            for each in lost:
+                known.pop(each, None)
 
 
 def inherit_lineage(state: State, before: str, heir: str) -> None:

@@ -57,6 +57,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Generations of children beneath an agent that nobody started."""
     child_up_s: float = 60.0
     """A child that is not up by then has failed."""
+    ask_s: float = 300.0
+    """An agent that is asked one question has answered by then, unless it is given another time."""
+    ask_s_max: float = 3_600.0
     expire_batch_max: int = 1_000
     mute_s_max: float = 30 * 86_400.0
     """An agent is muted for so long at most, if it is for a time."""

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from palaver.core import children, descent, peers, scopes
+from palaver.core import asking, children, descent, peers, scopes
 from palaver.core.context import (
     NoteChildEnd,
     NoteChildFailed,
     NoteChildStarted,
     NoteChildUp,
+    ReserveAsk,
     ReserveChild,
     SweepLineage,
 )
 from palaver.core.partings import with_partings
 from palaver.protocol import lineage
+from palaver.protocol.operations.asking import AskAgent, CancelAsk
 from palaver.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
 from palaver.protocol.operations.peers import ListPeers, MeshPolicy, RegisterPeer, RemovePeer, SendToPeer
 from palaver.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
 
 LineageCommand: TypeAlias = (
-    ReserveChild | NoteChildStarted | NoteChildUp | NoteChildFailed | NoteChildEnd | SweepLineage
+    ReserveChild | ReserveAsk | NoteChildStarted | NoteChildUp | NoteChildFailed | NoteChildEnd | SweepLineage
 )
 
 DECIDERS: dict[type, Callable[..., Any]] = {
@@ -36,6 +38,9 @@ DECIDERS: dict[type, Callable[..., Any]] = {
     ListScopes: scopes.decide_list_scopes,
     SpawnAgent: children.decide_spawn,
     ReserveChild: children.decide_reserve,
+    AskAgent: asking.decide_ask,
+    ReserveAsk: asking.decide_reserve_ask,
+    CancelAsk: with_partings(asking.decide_cancel_ask),
     StopAgent: children.decide_stop_agent,
     ListChildren: children.decide_list_children,
     NoteChildStarted: children.decide_child_started,

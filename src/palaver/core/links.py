@@ -40,6 +40,8 @@ from palaver.protocol.operations.links import (
 CLOSED_KEPT = 1_000
 """Closed links that are still known, at least. Not a setting: applying an event must not depend on one."""
 ROLE_LENGTH_MAX = 64
+GONE = "is gone"
+"""Why a member left that ended its session."""
 
 
 # -- opening ------------------------------------------------------------------------------------------
@@ -82,7 +84,7 @@ def decide_open(state: State, operation: OpenLink, context: Context) -> Decision
         f"{LINK}{link.id} is open: {names}. What a member finally says in a turn goes to the others; "
         f'agent_send(to="{LINK}{link.id}") says more, close_link("{link.id}") ends it.'
     )
-    post.tell_all(state, [seat.agent for seat in seats if seat.agent != who], text)
+    post.tell_all(state, [seat.agent for seat in seats if seat.agent != who], text, "link_opened")
     return Decision(record_of(link, context, "created"), post.events, post.texts)
 
 
@@ -133,8 +135,9 @@ def decide_add(state: State, operation: AddMember, context: Context) -> Decision
     post = Post(context)
     post.add(LinkJoined(link.id, seat, context.caller.agent or context.caller.kind))
     names = ", ".join(state.agents[each].name for each in here)
-    post.tell_all(state, here, f"{agent.name} joined {LINK}{link.id}.")
-    post.tell(agent, f"You are in {LINK}{link.id} with {names}. What you finally say in a turn goes to them.")
+    post.tell_all(state, here, f"{agent.name} joined {LINK}{link.id}.", "link_joined")
+    text = f"You are in {LINK}{link.id} with {names}. What you finally say in a turn goes to them."
+    post.tell(agent, text, "link_joined")
     members = {**link.members, agent.id: _member_of(seat, context.now)}
     changed = replace(link, members=members, direct=False)
     return Decision(record_of(changed, context), post.events, post.texts)
@@ -163,9 +166,11 @@ def leave(state: State, link: Link, agent: Agent, post: Post, *, why: str) -> No
     if link.direct or len(rest) < 2:
         reason = f"{agent.name} {why}"
         post.add(LinkClosed(link.id, agent.id, reason))
-        post.tell_all(state, rest, f"{LINK}{link.id} is closed: {reason}.")
+        kind = "link_lost" if why == GONE else "link_closed"
+        post.tell_all(state, rest, f"{LINK}{link.id} is closed: {reason}.", kind)
     else:
-        post.tell_all(state, rest, f"{agent.name} {why}: {LINK}{link.id} goes on with {len(rest)} members.")
+        text = f"{agent.name} {why}: {LINK}{link.id} goes on with {len(rest)} members."
+        post.tell_all(state, rest, text, "link_left")
 
 
 # -- ending, pausing ----------------------------------------------------------------------------------
@@ -189,7 +194,7 @@ def decide_close(state: State, operation: CloseLink, context: Context) -> Decisi
     by = context.caller.kind if who is None else who.name
     post.add(LinkClosed(link.id, context.caller.agent or context.caller.kind, f"{by} closed it"))
     rest = [agent for agent in link.here() if agent != context.caller.agent]
-    post.tell_all(state, rest, f"{LINK}{link.id} is closed: {by} closed it.")
+    post.tell_all(state, rest, f"{LINK}{link.id} is closed: {by} closed it.", "link_closed")
     closed = replace(link, status="closed", reason=f"{by} closed it", closed_at=context.now, said=said)
     return Decision(record_of(closed, context), post.events, post.texts)
 
@@ -225,7 +230,8 @@ def resume(state: State, link: Link, by: str, post: Post) -> None:
     post.add(LinkResumed(link.id, by))
     who = state.agents.get(by)
     rest = [agent for agent in link.here() if agent != by]
-    post.tell_all(state, rest, f"{LINK}{link.id} goes on: {by if who is None else who.name} resumed it.")
+    text = f"{LINK}{link.id} goes on: {by if who is None else who.name} resumed it."
+    post.tell_all(state, rest, text, "link_resumed")
 
 
 # -- taking it over -----------------------------------------------------------------------------------

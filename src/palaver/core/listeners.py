@@ -76,7 +76,8 @@ def tell_turn(state: State, agent: Agent, event: TurnEnded, text: str, post: Pos
         "interrupted": f"was interrupted{said}",
         "waiting": f"waits for its human{said}",
     }[event.outcome]
-    tell(state, agent, f'{agent.name} {how}. get_session_data("{agent.name}") shows the rest.', post)
+    text = f'{agent.name} {how}. get_session_data("{agent.name}") shows the rest.'
+    tell(state, agent, text, "turn", post)
 
 
 def is_caused_by_notices(agent: Agent, *, human: bool) -> bool:
@@ -84,7 +85,7 @@ def is_caused_by_notices(agent: Agent, *, human: bool) -> bool:
     return not human and 0 < agent.handed == agent.noticed
 
 
-def tell(state: State, agent: Agent, text: str, post: Post) -> None:
+def tell(state: State, agent: Agent, text: str, kind: str, post: Post) -> None:
     """Say something of an agent to all who listen to it."""
     for listener_id in agent.listeners:
         listener = state.agents.get(listener_id)
@@ -92,7 +93,7 @@ def tell(state: State, agent: Agent, text: str, post: Post) -> None:
         if child is not None and child.listen and child.parent == listener_id:
             continue  # a parent hears of its child in a way of its own
         if listener is not None and direct_link(state, agent, listener_id) is None:
-            post.tell(listener, text)
+            post.tell(listener, text, kind)
 
 
 def is_overdue(agent: Agent, awake: float, after_s: float) -> bool:
@@ -109,7 +110,8 @@ def decide_overdue(state: State, _command: TellOverdue, context: Context) -> Dec
         if is_overdue(agent, state.awake, after_s):
             post.add(AgentOverdue(agent_id))
             told = f"{agent.name} has told of no end of a turn for {after_s / 60:.3g} min"
-            tell(state, agent, f'{told}. get_session_data("{agent.name}") shows what it does.', post)
+            text = f'{told}. get_session_data("{agent.name}") shows what it does.'
+            tell(state, agent, text, "overdue", post)
     return Decision(None, post.events, post.texts)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from palaver.core.answers import settle_sent
 from palaver.core.context import Context, Decision
 from palaver.core.crossing import apply_crossing
 from palaver.core.digests import digest_of
@@ -22,7 +23,7 @@ from palaver.core.roster import caller_agent
 from palaver.core.routing import ON_LINK, check_broadcast, route
 from palaver.core.saying import decide_say
 from palaver.core.state import Agent, Receipt, State
-from palaver.protocol.addresses import parse_address
+from palaver.protocol.addresses import SYSTEM, parse_address
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import MessageQueued
 from palaver.protocol.ids import format_id
@@ -57,11 +58,9 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
         reached, outcomes = admit(found, size, context)
     if not reached:
         return Decision(Sent(status="sent", note="Nobody was reached.", recipients=outcomes))
-    # Evidence comes first in the journal: the reply shows that the message it answers was read.
     recipients = [agent.id for agent in reached]
     evidence, note = correlate(sender, operation.re, recipients, context) if operation.re else ([], "")
     note = _with_muting(note, reached[0], context) if reached[0].muted and not found.several else note
-    message_id = format_id("m", state.seq + len(evidence) + 1)
     status: SendStatus = "sent" if found.several else ("received" if reached[0].online else "queued")
     event = MessageQueued(  # by position: this is the hottest line of all
         sender.id,
@@ -79,8 +78,10 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
         operation.key,
         found.several,
     )
-    sent = Sent(id=message_id, status=status, note=note, recipients=outcomes)
-    return Decision(sent, [*evidence, event], [body])
+    seq = state.seq + len(evidence) + 1
+    after = settle_sent(state, sender, event, seq, context) if state.children else []
+    sent = Sent(id=format_id("m", seq), status=status, note=note, recipients=outcomes)
+    return Decision(sent, [*evidence, event, *after], [body])  # that a message was read goes before its reply
 
 
 def _as_text(body: Any) -> tuple[str, bool]:
@@ -113,7 +114,10 @@ def apply_queued(state: State, event: MessageQueued) -> None:
     deadline = state.awake + event.ttl_s
     for agent_id in event.recipients:
         agent = state.agents[agent_id]
-        agent.pending[state.seq] = Receipt(sender_id, event.size, deadline)
+        receipt = Receipt(sender_id, event.size, deadline, weak=event.weak)
+        if not sender_id and event.sender_name != SYSTEM:
+            receipt.quotes = True
+        agent.pending[state.seq] = receipt
         agent.pending_bytes += event.size
         if deadline < agent.earliest:  # noqa: PLR1730 - on the hottest path, and faster than min()
             agent.earliest = deadline

@@ -1,6 +1,8 @@
-"""The broker's own messages to an agent: durable history like any other (AUD-6)."""
+"""The broker's own messages to an agent: durable history like any other (AUD-6); some of them may wake it."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from palaver.core.context import Context
 from palaver.core.digests import digest_of
@@ -9,11 +11,57 @@ from palaver.core.state import Agent, State
 from palaver.protocol.addresses import OPERATOR, SYSTEM
 from palaver.protocol.events import AnyEvent, MessageQueued
 
+
+class Weight(NamedTuple):
+    """Whether a kind of notice may begin a turn, and why; one that may not waits for the next (AUD-7)."""
+
+    wakes: bool
+    why: str
+
+
+WEIGHTS: dict[str, Weight] = {
+    "child_turn": Weight(True, "a parent waits for what its child says, or has to help it (AUD-4)"),
+    "child_ended": Weight(
+        True, "scope and children are the parent's again, and nothing more will come (AUD-4)"
+    ),
+    "turn": Weight(True, "who listens has asked to hear of it"),
+    "gone": Weight(True, "who listens waits for an end that will not come"),
+    "overdue": Weight(True, "who listens may wait for ever"),
+    "lost": Weight(True, "the sender may wait for an answer that will not come"),
+    "link_lost": Weight(True, "who waits for the other's words there would wait for ever"),
+    "link_opened": Weight(False, "nothing was said yet, and what is said wakes by itself"),
+    "link_joined": Weight(False, "who comes in has not spoken yet"),
+    "link_left": Weight(False, "the others go on"),
+    "link_closed": Weight(False, "nothing can be said there any more"),
+    "link_paused": Weight(False, "it is there to let agents fall silent; a person is told too"),
+    "link_resumed": Weight(False, "who resumed it speaks next, and that wakes"),
+}
+"""Every kind of notice there is."""
+
+NOTHING = "nothing waits"
+WEAK = "only weak notices wait"
+MUTED = "muted"
+
 _HARMLESS = str.maketrans({"[": "(", "]": ")", '"': "'"})
 
 
-def notice(agent: Agent, text: str, context: Context, *, re: str = "") -> tuple[MessageQueued, str]:
-    """A notification for one agent, and its body."""
+def held_back(agent: Agent, now: float) -> str:
+    """Why what waits may neither begin a turn of an agent's model nor keep one from ending; empty if it may.
+
+    The one gate for an idle agent and for one at the end of its turn (AUD-5). A turn that runs anyway takes
+    along whatever waits.
+    """
+    if not agent.pending:
+        return NOTHING
+    if all(receipt.weak for receipt in agent.pending.values()):
+        return WEAK
+    return MUTED if agent.is_muted(now) else ""
+
+
+def notice(
+    agent: Agent, text: str, context: Context, kind: str, *, re: str = ""
+) -> tuple[MessageQueued, str]:
+    """A notification for one agent, of a kind in `WEIGHTS`, and its body."""
     event = MessageQueued(
         sender="",
         sender_name=SYSTEM,
@@ -24,6 +72,7 @@ def notice(agent: Agent, text: str, context: Context, *, re: str = "") -> tuple[
         ttl_s=context.limits.ttl_s,
         kind="notification",
         re=re,
+        weak=not WEIGHTS[kind].wakes,
     )
     return event, text
 
@@ -61,17 +110,19 @@ class Post:
         for agent in event.recipients:
             self._told[agent] = self._told.get(agent, 0) + 1
 
-    def tell(self, agent: Agent, text: str) -> None:
+    def tell(self, agent: Agent, text: str, kind: str) -> None:
         """A notice, if there is room for it."""
         context = self._context
         if has_room(agent, len(text.encode()), context.limits, more=self._told.get(agent.id, 0)):
-            self.put(*notice(agent, text, context))
+            self.put(*notice(agent, text, context, kind))
 
-    def tell_all(self, state: State, agents: list[str], text: str, *, operator: bool = False) -> None:
+    def tell_all(
+        self, state: State, agents: list[str], text: str, kind: str, *, operator: bool = False
+    ) -> None:
         """The same to several, and to the person who runs all this."""
         person = state.find(OPERATOR) if operator else None
         told = agents if person is None or person.id in agents else [*agents, person.id]
         for agent_id in told:
             agent = state.agents.get(agent_id)
             if agent is not None:
-                self.tell(agent, text)
+                self.tell(agent, text, kind)

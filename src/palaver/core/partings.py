@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from palaver.core.context import Context, Decision
 from palaver.core.link_roster import ENDED
-from palaver.core.links import leave
+from palaver.core.links import GONE, leave
 from palaver.core.listeners import tell
 from palaver.core.notices import Post
 from palaver.core.state import Agent, State
@@ -60,9 +60,9 @@ def _follow(state: State, event: AnyEvent, parted: set[str], post: Post) -> None
     if agent.id not in parted and _ends(agent, event):
         parted.add(agent.id)
         for link_id in agent.links:
-            leave(state, state.links[link_id], agent, post, why="is gone")
+            leave(state, state.links[link_id], agent, post, why=GONE)
         again = " and began a new one" if isinstance(event, SessionStarted) else ""
-        tell(state, agent, f"{agent.name} is gone: it ended its session{again}.", post)
+        tell(state, agent, f"{agent.name} is gone: it ended its session{again}.", "gone", post)
     if isinstance(event, AgentForgotten):
         post.add(*(ListenerRemoved(agent.id, listener) for listener in agent.listeners))
         post.add(*(ListenerRemoved(other, agent.id) for other in agent.listens))

@@ -204,13 +204,15 @@ def decide_expire(state: State, _command: ExpireDue, context: Context) -> Decisi
     return _expire(state, due, context, "its time to live ran out")
 
 
-def expire_all(state: State, agent: Agent, context: Context) -> Decision:
-    """Expire everything that waits for an agent that is about to be forgotten."""
+def expire_all(state: State, agent: Agent, context: Context, *, untold: str = "") -> Decision:
+    """Expire everything that waits for an agent that is about to be forgotten; one sender may know."""
     seqs = sorted([*agent.pending, *agent.leased])
-    return _expire(state, [(agent, seqs)] if seqs else [], context, "the agent was removed")
+    return _expire(state, [(agent, seqs)] if seqs else [], context, "the agent was removed", untold)
 
 
-def _expire(state: State, due: list[tuple[Agent, list[int]]], context: Context, why: str) -> Decision:
+def _expire(
+    state: State, due: list[tuple[Agent, list[int]]], context: Context, why: str, untold: str = ""
+) -> Decision:
     events: list[AnyEvent] = []
     texts: list[str] = []
     told: dict[str, int] = {}
@@ -222,7 +224,7 @@ def _expire(state: State, due: list[tuple[Agent, list[int]]], context: Context, 
             by_sender.setdefault(receipt.sender, []).append(seq)
         for sender_id, lost in by_sender.items():
             sender = state.agents.get(sender_id)  # none for a notice: its own expiry is not told
-            if sender is None or sender is agent:
+            if sender is None or sender is agent or sender_id == untold:
                 continue
             held = len(sender.pending) + len(sender.leased) + told.get(sender_id, 0)
             if held >= context.limits.mailbox_messages_max:
@@ -239,7 +241,7 @@ def _loss_notice(
 ) -> tuple[MessageQueued, str]:
     ids = [format_id("m", seq) for seq in lost]
     shown = ", ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")
-    return notice(sender, f"Not delivered to {recipient.name}: {shown} ({why}).", context, re=ids[0])
+    return notice(sender, f"Not delivered to {recipient.name}: {shown} ({why}).", context, "lost", re=ids[0])
 
 
 def apply_expired(state: State, event: MessagesExpired) -> None:

@@ -8,11 +8,12 @@ cross there and are not told again.
 
 from __future__ import annotations
 
+from palaver.core.answers import answer_with
 from palaver.core.context import Context
 from palaver.core.digests import digest_of
 from palaver.core.link_roster import direct_link
 from palaver.core.listeners import is_caused_by_notices
-from palaver.core.notices import Post, notice, quoted
+from palaver.core.notices import WEIGHTS, Post, notice, quoted
 from palaver.core.room import has_room
 from palaver.core.state import Agent, State
 from palaver.protocol.conversations import TurnEnded
@@ -38,7 +39,14 @@ def report_turn(
     state: State, agent: Agent, event: TurnEnded, text: str, post: Post, context: Context
 ) -> None:
     """Tell the parent how a turn of its child ended."""
+    child = state.children[agent.id]
+    if child.asked:
+        if event.outcome == "ended" and not event.checkpoint:
+            answer_with(state, agent, child, text, post, event.turn)
+        return
     parent = state.agents.get(listening_parent(state, agent))
+    if child.status == "stopping" and (event.outcome != "ended" or not text):
+        return  # its end is told anyway, once
     if parent is None or event.checkpoint or is_caused_by_notices(agent, human=event.human):
         return
     if direct_link(state, agent, parent.id) is not None:
@@ -48,7 +56,7 @@ def report_turn(
     else:
         said = f": {quoted(text, QUOTED_CHARS)}" if text else ""
         words = f"Your child {agent.name} {FAILED[event.outcome]}{said}."
-        message, text = notice(parent, words, context)
+        message, text = notice(parent, words, context, "child_turn")
     if not has_room(parent, message.size, context.limits):
         return
     seq = state.seq + len(post.events) + 1
@@ -68,4 +76,5 @@ def _words(parent: Agent, child: Agent, text: str, turn: str, context: Context) 
         ttl_s=context.limits.ttl_s_max,
         kind="notification",
         turn=turn,
+        weak=not WEIGHTS["child_turn"].wakes,
     )

@@ -27,6 +27,10 @@ class Receipt(msgspec.Struct, gc=False):
     """The sequence of the hand-over, or 0 while pending."""
     seen_by: str = ""
     """A session that ended without evidence and may have shown the message."""
+    weak: bool = False
+    """It begins no turn."""
+    quotes: bool = False
+    """Nobody sent it, but the words are an agent's, and stand in the frame of one."""
 
 
 class Request(msgspec.Struct, gc=False):
@@ -173,6 +177,20 @@ class Child(msgspec.Struct, kw_only=True):
     """The agent was known before it became this child."""
     result: int = 0
     """The newest message that told its parent what it said."""
+    held_by: str = ""
+    """What of its client's own holds it to its scope: `sandbox`, `rules`, or nothing."""
+    asked: bool = False
+    """It is there for one question: its first final words are the answer, and then it ends."""
+
+
+class EndedChild(msgspec.Struct, frozen=True):
+    """What is remembered of a child that is no more."""
+
+    parent: str
+    how: str
+    at: float
+    result: int = 0
+    """The message that told its parent what it said last."""
 
 
 class State(msgspec.Struct, kw_only=True):
@@ -201,6 +219,8 @@ class State(msgspec.Struct, kw_only=True):
     """From an agent's id to what it has claimed or was given."""
     children: dict[str, Child] = {}
     """By their own ids."""
+    ended: dict[str, EndedChild] = {}
+    """The last children that ended, by their own ids, oldest first."""
     offspring: dict[str, dict[str, None]] = {}
     """From an agent's id to those of its children and of theirs, as far as it was told."""
 
@@ -210,6 +230,8 @@ class State(msgspec.Struct, kw_only=True):
     """The ids of closed links that are kept, oldest first."""
     listened: dict[str, None] = {}
     """The ids of agents that somebody listens to."""
+    disowned: dict[str, None] = {}
+    """Processes that were an agent's own and are no more, oldest first: what is beneath is no person's."""
 
     def find(self, name: str) -> Agent | None:
         """The agent of that name."""

@@ -154,6 +154,7 @@ _EVIDENCE = {
     "next_call": "it went on after it had the message",
     "confirm": "it said so",
     "reply": "it replied",
+    "answer": "it was the answer to ask_agent",
 }
 
 

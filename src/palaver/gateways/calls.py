@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, cast
 
@@ -23,6 +24,7 @@ from palaver.protocol.operations.agents import (
     UnregisterAgent,
     UpdateAgent,
 )
+from palaver.protocol.operations.asking import Answered, AskAgent, CancelAsk
 from palaver.protocol.operations.base import SCRIPT, Operation
 from palaver.protocol.operations.children import SpawnAgent
 from palaver.protocol.operations.history import History
@@ -46,7 +48,8 @@ BEAT_S = 5.0
 REQUEST_S = 45.0
 """How long the deprecated blocking request is held; some clients give a call up after a minute."""
 
-Progress = Callable[[float, float], Awaitable[None]]
+Progress = Callable[[float, float, str], Awaitable[None]]
+"""How far, of how much, and what."""
 
 
 class Ask(NamedTuple):
@@ -88,7 +91,7 @@ class Calls:
 
     def _extra(self, tool: Tool, ask: Ask) -> dict[str, Any]:
         """What a repeat of the same line has in common with the first: it makes a repeat harmless."""
-        if tool.operation in (SendMessage, SendToPeer, SpawnAgent):
+        if tool.operation in (SendMessage, SendToPeer, SpawnAgent, AskAgent):
             return {"key": f"{ask.birth_us:x}-{self._session.instance[:16]}-{ask.number}"}
         if tool.operation is TakeMessages:
             room = self._joining.client.result_bytes
@@ -104,6 +107,8 @@ class Calls:
             return self._say_taken(operation, await self._take(operation, wait_s or 0.0, ask))
         if isinstance(operation, RegisterAgent):
             return await self._register(operation)
+        if isinstance(operation, AskAgent):
+            return await self._ask(tool, operation, ask)
         reply = await self._session.ask(in_place(operation, self._session.hello.cwd))
         if tool.waits and isinstance(reply, Sent):
             held_s = REQUEST_S if wait_s is None else wait_s
@@ -139,7 +144,7 @@ class Calls:
                 return None
             if not await self._session.news(mails, min(left, BEAT_S)):
                 beats += 1
-                await ask.progress(min(beats * BEAT_S, wait_s), wait_s)
+                await ask.progress(min(beats * BEAT_S, wait_s), wait_s, "waiting for messages")
             mails = self._session.mails
         return found
 
@@ -159,6 +164,27 @@ class Calls:
                 ask.number, ask.call, [each.id for each in taken.messages], ask.conversation
             )
         return network.say_request(sent, taken, now=self._session.now)
+
+    # -- a question to a fresh agent ------------------------------------------------------------------
+
+    async def _ask(self, tool: Tool, operation: AskAgent, ask: Ask) -> Answer:
+        """Hold the call until the agent has answered; if the caller gives it up, so does the agent."""
+        total_s = self._limits.ask_s if operation.timeout_s is None else operation.timeout_s
+        work = asyncio.ensure_future(self._session.ask(in_place(operation, self._session.hello.cwd)))
+        beats = 0
+        try:
+            while not (await asyncio.wait({work}, timeout=BEAT_S))[0]:
+                beats += 1
+                await ask.progress(min(beats * BEAT_S, total_s), total_s, f"{operation.client} is at work")
+            return self._say(tool, operation, await work)
+        finally:
+            if not work.done():
+                work.cancel()
+                self._given_up = asyncio.ensure_future(self._give_up(operation.key))
+
+    async def _give_up(self, key: str) -> None:
+        with contextlib.suppress(PalaverError, asyncio.CancelledError):
+            await self._session.ask(CancelAsk(key=key))
 
     # -- joining --------------------------------------------------------------------------------------
 
@@ -217,6 +243,9 @@ class Calls:
         }
         if type(reply) in says:
             return says[type(reply)]()
+        if isinstance(reply, Answered):
+            room = self._joining.client.result_bytes or self._limits.take_chars_max
+            return lineage_answers.say_answered(reply, room)
         if type(reply) in lineage_answers.SAYS:
             return lineage_answers.SAYS[type(reply)](reply)
         left = "You left; your next call joins again." if isinstance(operation, UnregisterAgent) else ""

@@ -12,6 +12,7 @@ from palaver.gateways.answers import ABOUT, Answer, iso, plain
 from palaver.gateways.sessions import ShimSession
 from palaver.protocol.addresses import LINK
 from palaver.protocol.operations.agents import AgentList, AgentRecord
+from palaver.protocol.operations.asking import Answered
 from palaver.protocol.operations.base import Operation
 from palaver.protocol.operations.messages import MessageRecord, Sent, Taken
 from palaver.protocol.operations.topics import Topics
@@ -30,6 +31,8 @@ def say(tool: Tool, operation: Operation[Any], reply: Any, session: ShimSession)
             return _say_sent(operation, reply, session)
         case Topics():
             return _answer({"topics": reply.topics})
+        case Answered():
+            return _answer({"about": ABOUT, "type": reply.client, "answer": reply.text})
         case _:
             return _answer({"status": "unregistered" if tool.name == "unregister_agent" else "ok"})
 

@@ -18,6 +18,7 @@ from palaver.protocol.operations.agents import (
     UnregisterAgent,
     UpdateAgent,
 )
+from palaver.protocol.operations.asking import AskAgent
 from palaver.protocol.operations.history import ReadHistory, SearchMessages
 from palaver.protocol.operations.messages import MessageStatus, PeekMessages, SendMessage, TakeMessages
 from palaver.protocol.operations.sessions import GetSessionData
@@ -227,6 +228,18 @@ F2 = Dialect(
         Tool("get_messages", TakeMessages, "Fetch your pending messages.", _PARTS, waits=True),
         Tool(
             "subscribe", Subscribe, "Receive what is sent to a topic.", (Argument("topic"),), repeatable=True
+        ),
+        Tool(
+            "ask_agent",
+            AskAgent,
+            "Ask a fresh agent one question: it is started, answers, and ends.",
+            (
+                Argument("client", "claude-code, codex, gemini-cli, opencode, pi, or command.", name="type"),
+                Argument("question"),
+                Argument("command", "For type=command: the program and its arguments."),
+                Argument("timeout_s", "Default 300, at most 3600."),
+            ),
+            set=ALL,
         ),
     ),
     joins=False,

@@ -134,6 +134,8 @@ class MessageQueued(Event, tag=_word, frozen=True, array_like=True):
     """So many turns, each started by the one before, led to it since a person's word."""
     turn: str = ""
     """It is what was finally said in this turn of the sender; empty if it was sent."""
+    weak: bool = False
+    """It waits for the recipient's next turn, and begins none."""
 
 
 class MessagesDelivered(Event, tag=_word, frozen=True, array_like=True):

@@ -98,6 +98,8 @@ class ChildReserved(Event, tag=word, frozen=True, array_like=True):
     """The parent's request id: a repeat starts no second child."""
     again: bool = False
     """The agent was known before, and will be after a start that fails."""
+    asked: bool = False
+    """It is there for one question, and ends with its answer."""
 
 
 class ChildStarted(Event, tag=word, frozen=True, array_like=True):
@@ -111,6 +113,8 @@ class ChildStarted(Event, tag=word, frozen=True, array_like=True):
     """The word by which the child itself is known."""
     place: str = ""
     """Where a person finds it: a window of tmux, or the file of its output."""
+    held_by: str = ""
+    """What of its client's own holds it to its scope: `sandbox`, `rules`, or nothing."""
 
 
 class ChildConfirmed(Event, tag=word, frozen=True, array_like=True):

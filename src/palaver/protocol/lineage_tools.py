@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from palaver.protocol.operations.asking import AskAgent
 from palaver.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
 from palaver.protocol.operations.peers import RegisterPeer, RemovePeer, SendToPeer
 from palaver.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
@@ -78,5 +79,18 @@ LINEAGE_TOOLS = (
         set=ALL,
     ),
     Tool("list_scopes", ListScopes, "Who may write where.", reads=True, set=ALL),
+    Tool(
+        "ask_agent",
+        AskAgent,
+        "Ask a fresh agent one question and get its answer; it may not write, and is gone then.",
+        (
+            Argument("client", "claude-code, codex, gemini-cli, opencode, pi, or command."),
+            Argument("question", "Complete in itself."),
+            Argument("cwd", "Default: yours."),
+            Argument("command", "For client=command: the program and its arguments."),
+            Argument("timeout_s", "Default 300, at most 3600."),
+        ),
+        set=ALL,
+    ),
     Tool("list_children", ListChildren, "Your children and theirs.", reads=True, set=ALL),
 )

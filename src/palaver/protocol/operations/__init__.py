@@ -13,6 +13,7 @@ from palaver.protocol.operations.agents import (
     UnregisterAgent,
     UpdateAgent,
 )
+from palaver.protocol.operations.asking import AskAgent, CancelAsk
 from palaver.protocol.operations.audit import ReadAudit
 from palaver.protocol.operations.base import Operation
 from palaver.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
@@ -70,6 +71,8 @@ AnyOperation: TypeAlias = (
     | SpawnAgent
     | StopAgent
     | ListChildren
+    | AskAgent
+    | CancelAsk
     | OpenLink
     | AddMember
     | LeaveLink

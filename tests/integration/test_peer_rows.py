@@ -1,0 +1,206 @@
+"""Peers and who sees whom, row by row, as agents find it through the SDK, hooks and the command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import palaver
+from tests.integration.hook_client import open_claude
+from tests.integration.program import StartProgram
+from tests.integration.test_spawning import processes_of
+from tests.integration.world import WITHIN_S, Home, Join, take
+from tests.surfaces.cli_world import run_at_terminal
+
+
+@pytest.fixture
+async def alice(join: Join) -> palaver.Agent:
+    return await join("alice")
+
+
+@pytest.fixture
+async def bob(join: Join) -> palaver.Agent:
+    return await join("bob")
+
+
+async def names(agent: palaver.Agent) -> list[str]:
+    return [each.name for each in await agent.own_peers()]
+
+
+async def code(call: Any) -> str:
+    with pytest.raises(palaver.PalaverError) as caught:
+        await call
+    return caught.value.code
+
+
+# -- shaking hands ------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("PEER-2", stage="lineage")
+@pytest.mark.parametrize("name", ["no/such", "", "a b", "x" * 500, "../alice", "\x1b[2J"])
+async def test_row_a_name_that_is_none_is_refused(alice: palaver.Agent, name: str) -> None:
+    assert await code(alice.add_peer(name)) in ("unknown_agent", "name_invalid")
+    assert await names(alice) == []
+
+
+@pytest.mark.requirement("PEER-2", stage="lineage")
+async def test_row_oneself_is_no_peer(alice: palaver.Agent) -> None:
+    assert await code(alice.add_peer("alice")) == "peer_self"
+    assert await code(alice.remove_peer("ALICE")) == "peer_self"
+
+
+@pytest.mark.requirement("PEER-2", stage="lineage")
+async def test_row_who_is_no_agent_has_no_peers(alice: palaver.Agent, raw: Any) -> None:
+    told = await (await raw()).call("register_peer", name="alice")
+    assert told["error"]["code"] == "not_registered"
+
+
+@pytest.mark.requirement("PEER-2", stage="lineage")
+async def test_row_one_that_is_missing_is_refused(alice: palaver.Agent) -> None:
+    assert await code(alice.add_peer("nobody")) == "unknown_agent"
+    assert await names(alice) == []
+
+
+@pytest.mark.requirement("PEER-1", stage="lineage")
+async def test_row_both_know_each_other_once_and_in_order(alice: palaver.Agent, join: Join) -> None:
+    others = [await join(name) for name in ("zoe", "bob", "mia")]
+    for _ in range(2):
+        for other in others:
+            await alice.add_peer(other.name)
+    assert await names(alice) == ["bob", "mia", "zoe"]
+    assert [await names(other) for other in others] == [["alice"]] * 3
+
+
+@pytest.mark.requirement("PEER-1", stage="lineage")
+async def test_row_a_crash_leaves_both_directions_or_none(
+    home: Home, alice: palaver.Agent, bob: palaver.Agent
+) -> None:
+    await alice.add_peer("bob")
+    home.signal(Home.KILL)
+    assert (await names(alice), await names(bob)) == (["bob"], ["alice"])
+
+
+@pytest.mark.requirement("PEER-3", stage="lineage")
+async def test_row_the_other_need_not_agree_and_nothing_else_follows(
+    alice: palaver.Agent, bob: palaver.Agent, tmp_path: Path
+) -> None:
+    await alice.claim([str(tmp_path)])
+    await alice.add_peer("bob")
+    assert await names(bob) == ["alice"]
+    assert not (await bob.who_owns(str(tmp_path / "f"))).may_write, "no scope"
+    assert await code(bob.stop_child("alice")) == "forbidden", "no ownership"
+    assert await alice.children() == await bob.children() == [], "no kinship"
+    assert [await agent.messages(wait_s=0) for agent in (alice, bob)] == [[], []], "no notice"
+    assert (await alice.history()).messages == [], "no conversation"
+
+
+# -- who is seen, and why -----------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("PEER-4", stage="lineage")
+async def test_row_the_first_reason_counts_and_child_goes_before_peer(
+    home: Home, alice: palaver.Agent, bob: palaver.Agent
+) -> None:
+    try:
+        await alice.spawn("kid", "command", "t", command=["sleep", "300"], headless=True)
+        assert (await alice.peer("bob")).reason == "open"
+        for name in ("bob", "kid"):
+            await alice.add_peer(name)
+        reasons = {each.name: each.reason for each in await alice.peers(all=True)}
+        assert reasons == {"bob": "peer", "kid": "child"}
+        assert (await alice.peer("alice")).reason == "self"
+    finally:
+        for pid in processes_of(home):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.requirement("PEER-4", stage="lineage")
+async def test_row_an_entry_tells_name_reason_state_and_what_waits(
+    alice: palaver.Agent, bob: palaver.Agent
+) -> None:
+    await alice.add_peer("bob")
+    (entry,) = await alice.peers()
+    assert (entry.name, entry.reason, entry.status, entry.kind) == ("bob", "peer", "online", "script")
+    assert entry.group
+    assert entry.connected_at > 0
+    assert entry.pending == 0
+
+
+@pytest.mark.requirement("PEER-7", stage="lineage")
+async def test_row_a_listing_never_shows_the_whole_machine(
+    home: Home, alice: palaver.Agent, bob: palaver.Agent, join: Join
+) -> None:
+    carol = await join("carol")
+    await alice.add_peer("bob")
+    group = (await alice.peer("alice")).group
+    assert run_at_terminal(home, "policy", "peers", "--project", group).code == 0
+    assert [each.name for each in await alice.peers(all=True)] == ["bob"]
+    assert await carol.peers(all=True) == []
+
+
+@pytest.mark.requirement("PEER-2", "PEER-7", stage="lineage")
+async def test_row_missing_and_not_visible_are_different_answers(
+    home: Home, alice: palaver.Agent, bob: palaver.Agent
+) -> None:
+    group = (await alice.peer("alice")).group
+    run_at_terminal(home, "policy", "peers", "--project", group)
+    assert await code(alice.add_peer("bob")) == "not_visible"
+    assert await code(alice.add_peer("bobby")) == "unknown_agent"
+    assert [(await alice.send(name, "hi")).status for name in ("bob", "bobby")] == ["denied", "denied"]
+    notes = [(await alice.send(name, "hi")).note for name in ("bob", "bobby")]
+    assert "not visible" in notes[0]
+    assert "not visible" not in notes[1]
+
+
+@pytest.mark.requirement("PEER-4", stage="lineage")
+async def test_row_one_that_is_frozen_holds_no_listing_up(
+    alice: palaver.Agent, program: StartProgram
+) -> None:
+    frozen = await program("frozen")
+    await alice.add_peer("frozen")
+    frozen.freeze()
+    began = time.monotonic()
+    assert [each.name for each in await alice.peers(all=True)] == ["frozen"]
+    assert time.monotonic() - began < 0.5
+    frozen.thaw()
+
+
+# -- writing to a peer --------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("PEER-5", stage="lineage")
+async def test_row_a_message_to_a_peer_goes_to_a_peer_only_and_names_its_source(
+    home: Home, alice: palaver.Agent, bob: palaver.Agent
+) -> None:
+    try:
+        await alice.spawn("kid", "command", "t", command=["sleep", "300"], headless=True)
+        denied = {name: await alice.send_to_peer(name, "hi") for name in ("bob", "kid", "nobody")}
+        assert {sent.status for sent in denied.values()} == {"denied"}
+        assert "not your peer" in denied["bob"].note
+        assert "your child" in denied["kid"].note
+        assert (await alice.send_to_peer("alice", "hi")).status == "refused"
+        await alice.add_peer("bob")
+        assert (await alice.send_to_peer("bob", "hi")).status == "received"
+        (message,) = await take(bob, 1)
+        assert (message.sender, message.body) == ("alice", "hi")
+    finally:
+        for pid in processes_of(home):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.requirement("PEER-5", stage="lineage")
+async def test_row_a_message_to_a_peer_wakes_an_idle_one(home: Home, join: Join, tmp_path: Path) -> None:
+    home.up()
+    async with open_claude(home, tmp_path / "config") as claude:
+        await claude.hook("SessionStart", source="startup")
+        await claude.client.do("wait", client="claude-code")
+        alice = await join("alice")
+        await alice.add_peer("worker")
+        sent = await alice.send_to_peer("worker", "Are you there?")
+        woken = await claude.client.do("woken", within_s=WITHIN_S)
+        assert f"id={sent.id} from=alice" in woken["err"]
