@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.gateways.books import CONTINUATIONS_MAX, WAKES_MAX, Book
+from palaver.core.waking import CONTINUATIONS_MAX
+from palaver.gateways.books import Book
 from palaver.gateways.turns import TEXT_BYTES_MAX, Ending, Turns, clean_text
 from palaver.integrations import claude_code, gemini_cli
 from palaver.integrations.hooks import HookEvent, Outcome, What
@@ -270,11 +271,11 @@ def failed_wake(book: Book) -> None:
 
 def test_an_agent_that_errs_after_a_wake_is_not_woken_until_it_shows_life() -> None:
     book = book_of()
-    assert book.may_wake()
+    assert not book.standing.has_failed
     failed_wake(book)
-    assert not book.may_wake()
+    assert book.standing.has_failed
     book.note(event("prompt", "p", prompt="I am back."))
-    assert book.may_wake()
+    assert not book.standing.has_failed
 
 
 @pytest.mark.parametrize("outcome", ["errored", "ended"])
@@ -282,15 +283,16 @@ def test_what_goes_wrong_in_a_humans_turn_forbids_no_wake(outcome: Outcome) -> N
     book = book_of()
     book.note(event("prompt", "p", prompt="Work."))
     book.finish(outcome)
-    assert book.may_wake()
+    assert not book.standing.has_failed
 
 
-def test_wakes_and_continuations_have_a_budget() -> None:
+def test_what_was_done_in_between_lets_mail_keep_a_turn_going_again() -> None:
     book = book_of()
-    assert [book.may_wake() for _ in range(WAKES_MAX + 1)] == [True] * WAKES_MAX + [False]
-    assert sum(book.may_continue() for _ in range(20)) == CONTINUATIONS_MAX
+    book.continuations = CONTINUATIONS_MAX
+    book.note(event("other"))
+    assert book.continuations == CONTINUATIONS_MAX
     book.note(event("tool_used"))
-    assert book.may_continue(), "something was done in between"
+    assert book.continuations == 0
 
 
 def gemini(name: str, tool: str = "", **fields: Any) -> HookEvent:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 
+from palaver.core.waking import WAKEABLE, Standing, recent
 from palaver.gateways.turns import Ending, Turn, Turns
 from palaver.integrations.conversations import last_asked
 from palaver.integrations.hooks import HookEvent, Integration, Outcome, Reader, Turning, Verdict
-
-CONTINUATIONS_MAX = 8
-"""Ends of turns in a row at which text may keep the turn going; some clients give up after more."""
-WAKES_MAX = 12
-WAKE_WINDOW_S = 120.0
-"""At most so many wakes of one agent within so many seconds."""
 
 LOST_S = 5.0
 """A text that was handed to a waiter so long ago is in the client, or will never be."""
@@ -31,8 +25,6 @@ STATES = {
     "waiting": "waiting",
     "session_ended": "",
 }
-WAKEABLE = ("idle", "errored", "")
-"""States in which a wake may begin a turn; empty is one that nobody knows."""
 _CLOSING: dict[str, Outcome] = {"turn_ended": "ended", "errored": "errored", "interrupted": "interrupted"}
 
 
@@ -80,8 +72,9 @@ class Book:
         self.watching = False
         self.wake_waits = False
         self._queued: set[str] = set()
-        self._continuations = 0
-        self._wakes: deque[float] = deque()
+        self.continuations = 0
+        """Ends of turns in a row that text has kept from being ends."""
+        self._wakes: list[float] = []
 
     def note(self, event: HookEvent) -> list[Ending]:
         """The main conversation goes on; the turns that this ends. One that ends with it is `close`'s."""
@@ -115,7 +108,7 @@ class Book:
 
     def _count(self, event: HookEvent) -> None:
         if event.what in ("tool_used", "prompt"):
-            self._continuations = 0
+            self.continuations = 0
         if event.delegation:
             self.delegations = max(0, self.delegations + event.delegation)
         elif event.what not in ("tool_wanted", "tool_used", "waiting", "other"):
@@ -189,11 +182,6 @@ class Book:
     def checkpoint_next(self, value: bool) -> None:
         self.turns.checkpoint_next = value
 
-    def may_continue(self) -> bool:
-        """Whether the turn may be kept from ending once more."""
-        self._continuations += 1
-        return self._continuations <= CONTINUATIONS_MAX
-
     def hand_over(
         self, call: str, marks: list[str], *, way: str = "", queued: bool = False, at: float = 0.0
     ) -> None:
@@ -255,17 +243,20 @@ class Book:
         """The word for what the reader finds."""
         return getattr(self.reader, "evidence", self.integration.evidence)
 
-    def may_wake(self) -> bool:
-        """Whether one more wake is within the budget; if so it counts. None after one that it failed on."""
-        if self.has_failed:
-            return False
-        now = time.monotonic()
-        while self._wakes and self._wakes[0] < now - WAKE_WINDOW_S:
-            self._wakes.popleft()
-        if len(self._wakes) >= WAKES_MAX:
-            return False
-        self._wakes.append(now)
-        return True
+    @property
+    def is_wakeable(self) -> bool:
+        """Whether a wake could begin a turn."""
+        return self.state in WAKEABLE
+
+    @property
+    def standing(self) -> Standing:
+        """What decides whether it may be woken."""
+        stopped_at = self.interrupted_at if self.was_interrupted else 0.0
+        return Standing(self.state, self.has_failed, stopped_at, self._wakes)
+
+    def count_wake(self, now: float) -> None:
+        """It is being woken."""
+        self._wakes = [*recent(self._wakes, now), now]
 
 
 def mark_of(message: str, *, notice: bool) -> str:

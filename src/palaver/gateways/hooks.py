@@ -20,7 +20,7 @@ from palaver.core.context import FetchFor, NoteEvidence, ReportTurn, ReturnLease
 from palaver.core.framing import announce, render_batch, render_message
 from palaver.core.state import Agent
 from palaver.gateways.bindings import Bindings
-from palaver.gateways.books import WAKEABLE, Book, mark_of
+from palaver.gateways.books import Book, mark_of
 from palaver.gateways.desk import Desk
 from palaver.gateways.marks import Marks
 from palaver.gateways.pulses import Pulses
@@ -245,7 +245,7 @@ class Hooks:
         agent = self._engine.state.agents.get(book.agent)
         if agent is None or not agent.pending:
             return Fetched()
-        if event.continues and (self._waking.holds_back(agent) or not book.may_continue()):
+        if event.continues and not self._waking.may_continue(book, agent):
             return Fetched()
         if not event.continues:
             return await self.fetch(book, "hook", MID_TURN)
@@ -382,7 +382,7 @@ class Hooks:
         if book is None or known is None:
             return
         self._marks.leave(known)
-        if not book.wake_waits and book.state in WAKEABLE:
+        if not book.wake_waits and book.is_wakeable:
             book.wake_waits = True
             self.run(self._waking.wake(book))
 

@@ -1,7 +1,8 @@
 """Waking an idle agent whose mail waits: when, how often, and by which way.
 
 A kind of client has several ways, tried in order. An agent that is muted, that errored after a wake, or that
-was woken too often is left alone: its mail waits for its next turn.
+was woken too often is left alone: its mail waits for its next turn. So do weak notices; whether what waits
+may begin a turn is the core's to say.
 """
 
 from __future__ import annotations
@@ -13,17 +14,14 @@ from typing import Protocol
 
 from palaver.broker.engine import Engine
 from palaver.core.state import Agent
-from palaver.gateways.books import WAKEABLE, Book
+from palaver.core.waking import OFTEN, leave_to_wake, may_continue
+from palaver.gateways.books import Book
 from palaver.protocol.operations.agents import PathRecord
 
 log = logging.getLogger("palaver.hooks")
 
 JOIN_S = 0.15
 """What comes within this goes into one wake."""
-MUTED_LOOK_S = 1.0
-BUDGET_LOOK_S = 20.0
-ESC_S = 4.0
-"""After its human stopped it, an agent stays stopped for so long at least: the human may be typing."""
 
 
 class Waker(Protocol):
@@ -57,22 +55,29 @@ class Waking:
                 if await waker.wake(book, agent):
                     book.is_woken = True
                     return
-                if book.state not in WAKEABLE:
+                if not book.is_wakeable:
                     return  # a turn has begun meanwhile, and its hooks take the mail along
         finally:
             book.wake_waits = False
 
+    def may_continue(self, book: Book, agent: Agent) -> bool:
+        """Whether what waits may keep a turn from ending; if so it counts."""
+        may = may_continue(book.continuations, agent, time.time())
+        book.continuations += may
+        return may
+
     async def _when_wanted(self, book: Book) -> Agent | None:
         while True:
             agent = self._engine.state.agents.get(book.agent)
-            if agent is None or not agent.pending or book.state not in WAKEABLE or book.has_failed:
+            if agent is None:
                 return None
-            pause_s = MUTED_LOOK_S if agent.is_muted(self._engine.clock.now) else 0.0
-            if book.was_interrupted:
-                pause_s = max(pause_s, book.interrupted_at + ESC_S - time.time())
-            if pause_s <= 0 and not book.may_wake():
-                log.warning("%s was woken often enough for now; its mail waits", agent.name)
-                pause_s = BUDGET_LOOK_S
-            if pause_s <= 0:
+            now = time.time()  # the engine reads its clock only when something comes
+            leave = leave_to_wake(agent, book.standing, now)
+            if not leave.why_not:
+                book.count_wake(now)
                 return agent
-            await asyncio.sleep(pause_s)
+            if leave.why_not == OFTEN:
+                log.warning("%s: %s; its mail waits", agent.name, OFTEN)
+            if not leave.again_s:
+                return None
+            await asyncio.sleep(leave.again_s)
