@@ -14,6 +14,7 @@ import msgspec
 
 from palaver.protocol.conversations import ConversationEvent
 from palaver.protocol.facts import Audience, Event
+from palaver.protocol.facts import second_word as _second_word
 from palaver.protocol.facts import word as _word
 from palaver.protocol.lineage import LineageEvent
 from palaver.protocol.operations.base import snake_case
@@ -26,10 +27,11 @@ class BrokerStarted(Event, tag=_word, frozen=True, array_like=True):
     version_text: str
 
 
-class AgentRegistered(Event, tag=_word, frozen=True, array_like=True):
+class AgentRegistered(Event, tag=_second_word, frozen=True, array_like=True):
     """A new agent, with its first session; its id is this event's sequence."""
 
     audience = Audience.CONTROL
+    version = 2
     name: str
     kind: str
     session: str
@@ -42,10 +44,11 @@ class AgentRegistered(Event, tag=_word, frozen=True, array_like=True):
     """The process that *is* the agent, if any: all beneath it speaks as this agent only."""
 
 
-class SessionStarted(Event, tag=_word, frozen=True, array_like=True):
+class SessionStarted(Event, tag=_second_word, frozen=True, array_like=True):
     """A known agent came (back) online; leases of an earlier session return."""
 
     audience = Audience.CONTROL
+    version = 2
     agent: str
     session: str
     group: str = ""
@@ -237,7 +240,24 @@ AnyEvent: TypeAlias = (
 EVENTS: dict[str, type[Event]] = {snake_case(kind.__name__): kind for kind in AnyEvent.__args__}
 
 Upcaster: TypeAlias = Callable[[list[Any]], list[Any]]
-UPCASTERS: dict[str, Upcaster] = {}
+
+
+def _name_owner(word: str, place: int) -> Upcaster:
+    """An upcaster from the time when an event said only whether the process before `place` was the agent."""
+
+    def lifted(row: list[Any]) -> list[Any]:
+        rest = row[1:]
+        if len(rest) > place and isinstance(rest[place], bool):
+            rest[place] = rest[place - 1] if rest[place] else ""
+        return [word, *rest]
+
+    return lifted
+
+
+UPCASTERS: dict[str, Upcaster] = {
+    "agent_registered": _name_owner("agent_registered.2", 7),
+    "session_started": _name_owner("session_started.2", 6),
+}
 """From a retired journal word to a function that rewrites such an event into its next shape."""
 
 _batch_decoder = msgspec.json.Decoder(list[AnyEvent])

@@ -32,3 +32,8 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
 def word(name: str) -> str:
     """The word of an event class in the journal."""
     return snake_case(name)
+
+
+def second_word(name: str) -> str:
+    """The word of an event class whose shape changed once."""
+    return f"{snake_case(name)}.2"
