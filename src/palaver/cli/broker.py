@@ -22,13 +22,14 @@ from palaver.cli.screen import ERR, find_screen, write
 from palaver.cli.speaking import ask
 from palaver.cli.tables import Column, render_table
 from palaver.cli.texts import clean
-from palaver.protocol.errors import PalaverError
+from palaver.protocol.errors import ERRORS, PalaverError
 from palaver.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
 from palaver.settings import NAMES, Settings, load_settings
 from palaver.version import VERSION
 
 STOP_S = 20.0
 POLL_S = 0.02
+REPLACE_TRIES = 3
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -58,15 +59,26 @@ def up(*, detached: bool, replace: bool) -> int:
         write(f"A broker runs already (pid {running.pid}, version {running.version}).\n")
         _tell_version(running)
         return 0
-    if detached:
-        code = detach()
-        if code == 0:
-            write(f"The broker runs. Socket: {settings.socket}\n")
-        return code
-    code, words = run_broker(lambda: _tell_how_to_join(settings))
+    code, words = detach() if detached else run_broker(lambda: _tell_how_to_join(settings))
+    if running is not None and code == ERRORS["already_running"].exit:
+        code, words = _go_on(settings, code, words, detached=detached)
     if words:
         write(f"palaver: {words.rstrip()}\n", ERR)
+    elif detached:
+        write(f"The broker runs. Socket: {settings.socket}\n")
     return code
+
+
+def _go_on(settings: Settings, code: int, words: str, *, detached: bool) -> tuple[int, str]:
+    """While one broker is replaced by another, a client may start one sooner than we do."""
+    if detached and ask(BrokerStatus()).version == VERSION:
+        return 0, ""
+    for _ in range(REPLACE_TRIES):
+        _stop(settings)
+        code, words = detach() if detached else run_broker(lambda: _tell_how_to_join(settings))
+        if code != ERRORS["already_running"].exit:
+            break
+    return code, words
 
 
 @click.command()

@@ -21,11 +21,13 @@ def main() -> int:
     if sys.argv[1:] != ["--detach"]:
         sys.stderr.write("usage: python -m palaver.cli.launch --detach\n")
         return 64
-    return detach()
+    code, words = detach()
+    sys.stderr.write(words)
+    return code
 
 
-def detach() -> int:
-    """Start a broker that belongs to nobody; 0 once it listens, else its exit code and words on stderr."""
+def detach() -> tuple[int, str]:
+    """Start a broker that belongs to nobody; 0 once it listens, else its exit code and its words."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -36,13 +38,12 @@ def detach() -> int:
     while chunk := os.read(reader, 4096):
         said += chunk
         if said.startswith(READY):
-            return 0
+            return 0, ""
     _, status = os.waitpid(pid, 0)
     if os.WIFSIGNALED(status) and not said:
-        sys.stderr.write("The broker was killed while it started.\n")
-        return KILLED
-    sys.stderr.write(said.decode(errors="replace") or "The broker ended without a word.\n")
-    return os.waitstatus_to_exitcode(status) or 70
+        return KILLED, "The broker was killed while it started.\n"
+    words = said.decode(errors="replace") or "The broker ended without a word.\n"
+    return os.waitstatus_to_exitcode(status) or 70, words
 
 
 def _child(writer: int) -> int:
