@@ -30,6 +30,7 @@ class AppServer(StandIn):
         self._manner = sys.argv[3]
         self._threads: dict[str, tuple[Any, socket.socket]] = {}
         self._lock = threading.RLock()
+        self._asked = 0
         place = Path(os.environ["CODEX_HOME"]) / PLACE
         place.parent.mkdir(parents=True, exist_ok=True)
         self._listener = socket.socket(socket.AF_UNIX)
@@ -57,11 +58,16 @@ class AppServer(StandIn):
         self._threads[thread][1].close()
         return True
 
+    def asked(self) -> Any:
+        """How often it was asked on its socket."""
+        return self._asked
+
     # -- what it is asked on its socket ---------------------------------------------------------------
 
     def _accept(self) -> None:
         while True:
             connection, _ = self._listener.accept()
+            self._asked += 1
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
@@ -77,7 +83,8 @@ class AppServer(StandIn):
         while head := file.read(2):
             data = _unmask(file, head[1] & 0x7F)
             asked: dict[str, Any] = json.loads(data) if head[0] == TEXT else {}
-            if "id" in asked and self._manner != "silent":
+            is_heard = self._manner != "mute" or asked.get("method") == "initialize"
+            if "id" in asked and self._manner != "silent" and is_heard:
                 self._answer(connection, asked)
         return None
 

@@ -84,7 +84,7 @@ class Client:
 async def open_client(
     home: Home, transcript: Path, *, program: str = CODEX, name: str = "worker"
 ) -> AsyncGenerator[Client]:
-    """A stand-in for a client, registered under a name; it ends with the block."""
+    """A stand-in for a client, registered under a name, or under none at all; it ends with the block."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -95,7 +95,8 @@ async def open_client(
         stdout=asyncio.subprocess.PIPE,
     )
     stand_in = Client(process, transcript)
-    await stand_in.do("join", name=name)
+    if name:
+        await stand_in.do("join", name=name)
     try:
         yield stand_in
     finally:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from palaver.paths import socket_path
+from palaver.relay.writes import PATHS_MAX
 from tests.integration.hook_client import SESSION, Client, open_client, restart
 from tests.integration.leave import PROGRAMS, Alone, Ask, asking, patch, served
 from tests.integration.scoped import open_kid
@@ -129,6 +130,8 @@ async def test_one_file_of_a_patch_refuses_it_all_and_each_is_named(
     many = await ask("free", tool_input=patch(*(f"src/{number}" for number in range(500))))
     assert "492 more files" in many
     assert len(many) < 9_900
+    more = patch(*(f"src/{number}" for number in range(PATHS_MAX + 1)))
+    assert await ask("free", tool_input=more) == "", "who has no scope is not stopped by what nobody looks at"
 
 
 @pytest.mark.parametrize("kind", ["codex", "gemini-cli"])
@@ -255,6 +258,10 @@ async def test_a_patch_too_long_to_look_through_is_refused_to_who_has_a_scope(
         long = {"command": patch("src/a")["command"] + "+x\n" * 1_000_000}
         for judge in (ask, alone.ask):
             assert "too long to see where it writes" in await judge("src/a", tool_input=long)
+            many = patch(*(f"src/{number}" for number in range(PATHS_MAX)))
+            assert await judge("src/a", tool_input=many) == ""
+            many = patch(*(f"src/{number}" for number in range(PATHS_MAX + 1)))
+            assert "Split it into smaller ones" in await judge("src/a", tool_input=many)
         told = {
             "session_id": SESSION,
             "cwd": "/",

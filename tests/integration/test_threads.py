@@ -9,17 +9,22 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from palaver import Agent
+from palaver.broker.engine import Engine
+from palaver.gateways import threads as module
 from palaver.gateways.app_server import AppServer, AppServerError
 from palaver.gateways.joining import PROBE
+from palaver.gateways.threads import Threads
+from palaver.integrations.hooks import HookEvent
 from tests.integration.hook_client import CODEX, Client, activity, state_of
 from tests.integration.world import Home, Join, until
 
 NUMBERS = itertools.count(1)
+ASKED_S = module.HOOK_S
 HOOK_S = 2.5
 """A hook that nobody can make sense of has to be through by then."""
 
@@ -210,6 +215,42 @@ async def test_without_a_word_of_the_server_no_mail_enters_a_wrong_session(
             assert not await server.prompt(thread)
             assert time.monotonic() - began < HOOK_S
         assert await status(alice, "one") == "online"
+
+
+async def test_a_server_that_does_not_answer_costs_its_hooks_little(
+    running: Home, codex_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = cast("Engine", object())  # whose a thread is, is no business of it
+    async with open_server(running, codex_home, "mute") as server:
+        threads, words = Threads(engine), [f"{server.client.pid}.1"]
+        event = HookEvent(what="tool_used", name="PostToolUse", session=thread_id())
+
+        async def hook_s() -> float:
+            began = time.monotonic()
+            await threads.expect(event, words)
+            return time.monotonic() - began
+
+        assert ASKED_S / 2 < await hook_s() < 3 * ASKED_S, "it waits for what it has asked"
+        assert sum([await hook_s() for _ in range(20)]) < ASKED_S, "nobody else does"
+        assert await server.client.do("asked") == 1
+        monkeypatch.setattr(module, "PROBE_S", 0.01)
+        monkeypatch.setattr(module, "SILENT_S", (0.3, 60.0))
+        threads = Threads(engine)
+
+        async def asked() -> int:
+            await hook_s()
+            return await server.client.do("asked")
+
+        assert [await asked() for _ in range(5)] == [2] * 5, "it is left alone"
+
+        async def again() -> bool:
+            return await asked() == 3
+
+        await until(again, what="asked again")
+        event = HookEvent(what="session_started", name="SessionStart", session=thread_id())
+        began = time.monotonic()
+        while time.monotonic() - began < 0.6:
+            assert await asked() == 3, "and for longer, whichever of its sessions it is"
 
 
 async def test_a_shim_that_is_older_than_a_session_does_not_serve_it(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palaver.relay.writes import plain_fields, targets, written_paths
+from palaver.relay.writes import PATHS_MAX, plain_fields, targets, written_paths
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 PROJECT = "/home/user/project"
@@ -70,10 +70,38 @@ def test_what_our_plugins_tell(short: str, paths: list[list[str]]) -> None:
         ("*** Add File: a\n+x\n  *** Add File: b\n", ["a", "b"]),
         ("*** Delete File: ä/ö\n*** Delete File: ä/ö\n", ["ä/ö"]),
         ("cat <<'EOF'\n*** Begin Patch\n*** Add File:a\n", ["a"]),
+        ("*** Begin Patch\n\u00a0\u2003*** Add File: a\n+x\n\v*** Delete File: b\n", ["a", "b"]),
+        ("*** Delete File: a\n \t*** Update File: b\n@@\n-x\n+y\n*** Add File: c\n", ["a", "b", "c"]),
     ],
 )
 def test_every_header_of_a_patch_names_a_file(text: str, paths: list[str]) -> None:
     assert written_paths("codex", patch(text)) == paths
+
+
+@pytest.mark.parametrize("sign", [" ", "  ", "+", "-", "+ ", "-\t", "@@ "])
+@pytest.mark.parametrize("header", ["Add File", "Update File", "Delete File", "Move to"])
+def test_what_a_file_that_is_updated_holds_is_no_header(sign: str, header: str) -> None:
+    for before in ("", "*** Move to: doc.new\n"):
+        text = (
+            f"*** Begin Patch\n  *** Update File: doc.md\n{before}@@\n"
+            f" kept\n{sign}*** {header}: /etc/x\n-old\n+new\n*** End of File\n"
+            "*** Add File: next\n+x\n*** End Patch\n"
+        )
+        moved = ["doc.new"] if before else []
+        assert written_paths("codex", patch(text)) == ["doc.md", *moved, "next"]
+
+
+def test_the_next_patch_of_a_text_begins_anew() -> None:
+    text = "*** Update File: a\n@@\n+x\n*** End Patch\n *** Begin Patch\n *** Add File: b\n"
+    assert written_paths("codex", patch(text)) == ["a", "b"]
+
+
+def test_more_files_than_can_be_looked_through_are_as_none_that_is_told() -> None:
+    def many(count: int) -> dict[str, Any]:
+        return patch("".join(f"*** Delete File: {number}\n" for number in range(count)))
+
+    assert len(written_paths("codex", many(PATHS_MAX)) or []) == PATHS_MAX
+    assert written_paths("codex", many(PATHS_MAX + 1)) is None
 
 
 @pytest.mark.parametrize(

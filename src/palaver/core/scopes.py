@@ -82,9 +82,12 @@ def is_scoped(state: State, agent: str) -> bool:
     return child is not None and child.scoped
 
 
-def owner_of(state: State, path: str) -> tuple[str, Claim] | None:
-    """Who alone may write to a path, and by which claim."""
-    return next((found for found in by_depth(state) if covers_path(found[1].rule, path)), None)
+def owner_of(
+    state: State, path: str, claims: Iterable[tuple[str, Claim]] | None = None
+) -> tuple[str, Claim] | None:
+    """Who alone may write to a path, and by which claim; `claims` as `by_depth` has them, if at hand."""
+    claims = by_depth(state) if claims is None else claims
+    return next((found for found in claims if covers_path(found[1].rule, path)), None)
 
 
 def by_depth(state: State) -> list[tuple[str, Claim]]:
@@ -98,14 +101,18 @@ def by_depth(state: State) -> list[tuple[str, Claim]]:
     return [(agent, claim) for _, agent, claim in sorted(found, key=lambda each: -each[0])]
 
 
-def may_write(state: State, agent: str, path: str) -> Verdict:
+def may_write(
+    state: State, agent: str, path: str, claims: Iterable[tuple[str, Claim]] | None = None
+) -> Verdict:
     """Whether an agent may write to a path (CHILD-5); `agent` is empty for who is none.
+
+    Who asks about many paths at once has `claims` worked out once, with `by_depth`.
 
     Raises:
         PalaverError: `path_invalid`.
     """
     check_path(path)
-    owner, claim = owner_of(state, path) or ("", None)
+    owner, claim = owner_of(state, path, claims) or ("", None)
     return judge(state, agent, path, owner, claim)
 
 

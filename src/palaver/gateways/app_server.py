@@ -36,6 +36,10 @@ class AppServerError(Exception):
     """It cannot be asked, or has no answer."""
 
 
+class AppServerSilentError(AppServerError):
+    """It has said nothing in time."""
+
+
 class AppServer:
     """One connection, for one question after another."""
 
@@ -55,7 +59,9 @@ class AppServer:
         try:
             async with asyncio.timeout(OPEN_S):
                 reader, writer = await asyncio.open_unix_connection(socket_of(pid), limit=HEAD_BYTES_MAX)
-        except (OSError, TimeoutError, ValueError) as error:
+        except TimeoutError as error:
+            raise AppServerSilentError("no connection") from error
+        except (OSError, ValueError) as error:
             raise AppServerError(f"no connection: {error}") from error
         try:
             server = cls(reader, writer)
@@ -85,7 +91,9 @@ class AppServer:
         try:
             async with asyncio.timeout(OPEN_S):
                 head = await self._reader.readuntil(b"\r\n\r\n")
-        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError) as error:
+        except TimeoutError as error:
+            raise AppServerSilentError("no greeting") from error
+        except (OSError, EOFError, asyncio.LimitOverrunError) as error:
             raise AppServerError(f"no greeting: {error}") from error
         if b" 101 " not in head.split(b"\r\n", 1)[0]:
             raise AppServerError("it does not speak WebSocket")
@@ -112,7 +120,7 @@ class AppServer:
                     if said.get("id") == self._number and "method" not in said:
                         break
         except TimeoutError as error:
-            raise AppServerError(f"{method}: no answer") from error
+            raise AppServerSilentError(f"{method}: no answer") from error
         except (OSError, EOFError, ValueError, msgspec.MsgspecError) as error:
             raise AppServerError(f"{method}: {error}") from error
         result = said.get("result")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from palaver.broker.engine import Engine
 from palaver.broker.server import Server
 from palaver.core.context import Caller
 from palaver.core.guards import is_guarded
-from palaver.core.scopes import Verdict, is_scoped, may_write
+from palaver.core.scopes import Verdict, by_depth, is_scoped, may_write
 from palaver.core.state import Agent
 from palaver.gateways.guards import Guards
 from palaver.gateways.hooks import Hooks
@@ -29,6 +30,8 @@ from palaver.relay.writes import targets, written_paths
 
 NOTE_S = 1.0
 """So long a write waits for what else its hook tells."""
+FEW = 32
+"""So many paths are looked at in one go: nobody else's call waits for a long patch."""
 WRITE = "write"
 """What was refused, as the record has it."""
 
@@ -65,18 +68,20 @@ class Guarding:
         integration = self._integrations[client]
         event = integration.parse(payload)
         agent = self._agent_of(client, event, words)
-        reason = "" if agent is None else self._reason(client, agent, paths, event.cwd)
+        reason = "" if agent is None else await self._reason(client, agent, paths, event.cwd)
         return integration.deny(event, reason) if reason else {}
 
-    def _reason(self, client: str, agent: Agent, paths: list[str] | None, cwd: str) -> str:
+    async def _reason(self, client: str, agent: Agent, paths: list[str] | None, cwd: str) -> str:
         """Why an agent may not write all of this; empty if it may."""
-        state = self._engine.state
-        if not is_guarded(state, agent.id):
+        if not is_guarded(self._engine.state, agent.id):
             return ""
         if paths is None:
-            refused = [Verdict(allowed=False, reason=TOO_LONG)] if is_scoped(state, agent.id) else []
+            scoped = is_scoped(self._engine.state, agent.id)
+            refused = [Verdict(allowed=False, reason=TOO_LONG)] if scoped else []
         else:
-            verdicts = [self._judge(agent, path) for path in targets(client, paths, cwd)]
+            found = partial(targets, client, paths, cwd)  # looks at the disk
+            real = await asyncio.to_thread(found) if len(paths) > FEW else found()
+            verdicts = await self._judge(agent, real)
             refused = [verdict for verdict in verdicts if not verdict.allowed]
         for verdict in refused:
             code = "scope_conflict" if verdict.owner else "scope_outside"
@@ -85,12 +90,18 @@ class Guarding:
             self._engine.refusals.note(caller, WRITE, error, self._engine.clock.now)
         return in_words([verdict.reason for verdict in refused])
 
-    def _judge(self, agent: Agent, path: str) -> Verdict:
+    async def _judge(self, agent: Agent, paths: list[str]) -> list[Verdict]:
         state = self._engine.state
-        try:
-            return may_write(state, agent.id, path)
-        except PalaverError as error:  # no path at all: the tool will say so itself
-            return Verdict(not is_scoped(state, agent.id), error.message)
+        claims = by_depth(state)
+        verdicts: list[Verdict] = []
+        for number, path in enumerate(paths, 1):
+            if number % FEW == 0:
+                await asyncio.sleep(0)  # others have their turn
+            try:
+                verdicts.append(may_write(state, agent.id, path, claims))
+            except PalaverError as error:  # no path at all: the tool will say so itself
+                verdicts.append(Verdict(not is_scoped(state, agent.id), error.message))
+        return verdicts
 
     # -- who asks -------------------------------------------------------------------------------------
 

@@ -89,7 +89,19 @@ class Recognition:
             for agent in self._engine.state.agents.values()
             if agent.online and agent.kind == kind and event.cwd and agent.metadata.get("cwd") == event.cwd
         ]
-        return near[0] if len(near) == 1 else None
+        if len(near) != 1 or not self._may_be(near[0], event, words, bound):
+            return None
+        return near[0]
+
+    def _may_be(self, agent: Agent, event: HookEvent, words: list[str], bound: Mapping[str, str]) -> bool:
+        """Whether the only agent near a hook can be the one: who is not on the mesh may work there too.
+
+        Who has another session, or a process that is not above the hook, is not it. A child's first hook
+        tells its process; a hook that tells none is not the one to be given a child's task and scope.
+        """
+        if bound.get(agent.id, event.session) != event.session:
+            return False
+        return not agent.owner or (len(words) < 2 and agent.id not in self._engine.state.children)
 
     def _above(self, words: list[str]) -> list[Agent]:
         """The agents of the nearest process that is one; a client's sub-agents join after it."""

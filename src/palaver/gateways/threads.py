@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 from palaver.broker.engine import Engine
 from palaver.core.context import EndSession
 from palaver.core.state import Agent
-from palaver.gateways.app_server import AppServer, AppServerError, is_app_server
+from palaver.gateways.app_server import AppServer, AppServerError, AppServerSilentError, is_app_server
 from palaver.gateways.joining import PROBE, Joining
 from palaver.integrations.hooks import HookEvent
 from palaver.integrations.install.spec import SERVER
@@ -31,8 +32,10 @@ log = logging.getLogger("palaver.threads")
 TERMINAL = "codex_tui"
 """The MCP server that a terminal is for its threads."""
 LOOK_S = 2.0
-HOOK_S = 1.0
-"""So long a hook waits until it is known whose it is."""
+HOOK_S = 0.3
+"""So long a hook waits until it is known whose it is, if it is the one that had to ask."""
+SILENT_S = (1.0, 2.0, 5.0, 15.0, 60.0)
+"""So long an app-server that did not answer is left alone, each time longer; from then on, the last."""
 PROBE_S = 5.0
 PAUSES_S = (0.0, 1.0, 3.0, 10.0)
 """When to ask for a session that has joined: its handshake is not over at first."""
@@ -86,6 +89,8 @@ class Threads:
         self._views: dict[str, View] = {}
         self._tries: dict[str, int] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._silent: dict[str, tuple[int, float]] = {}
+        """By app-server that did not answer: how often in a row, and until when it is left alone."""
         self._is_watching = False
         self.keeper: Keeper | None = None
 
@@ -134,35 +139,44 @@ class Threads:
             await seat.ensure()
 
     async def _ask_for(self, thread: str, words: list[str]) -> None:
-        """Have the app-server above a hook asked, and wait for it a moment."""
+        """Have the app-server above a hook asked, unless it is, and wait for it a moment."""
         pid = next((pid for pid in map(_pid, words) if is_app_server(pid)), 0)
-        if not pid or self._tries.get(thread, 0) >= TRIES_MAX:
+        if not pid or thread in self._asking or self._tries.get(thread, 0) >= TRIES_MAX:
             return
-        task = self._asking.get(thread)
-        if task is None:
-            task = self._asking[thread] = asyncio.create_task(self._learn(pid, thread))
-            task.add_done_callback(lambda _: self._asking.pop(thread, None))
+        if time.monotonic() < self._silent.get(str(pid), (0, 0.0))[1]:
+            return
+        task = self._asking[thread] = asyncio.create_task(self._learn(pid, thread))
+        task.add_done_callback(lambda _: self._asking.pop(thread, None))
         await asyncio.wait({task}, timeout=HOOK_S)  # what comes too late is for the next hook
+
+    def _leave_alone(self, pid: int) -> None:
+        """An app-server has not answered: the next questions would only cost its hooks time."""
+        count, until = self._silent.get(str(pid), (0, 0.0))
+        now = time.monotonic()
+        if now >= until:  # of several that were under way the first one counts
+            _keep(self._silent, str(pid), (count + 1, now + SILENT_S[min(count, len(SILENT_S) - 1)]))
 
     async def _learn(self, pid: int, thread: str = "") -> None:
         """Find out whose a thread is, or all that the app-server has loaded."""
         try:
             async with AppServer.open(pid) as server:
                 for each in [thread] if thread else await _loaded(server):
-                    await self._meet(server, each)
+                    await self._meet(server, pid, each)
                     if each in self._seats and each not in self._views:
                         await self._look_up(server, pid, each)
         except AppServerError as error:
             log.info("the app-server %d does not tell whose its threads are: %s", pid, error)
+            if isinstance(error, AppServerSilentError):
+                self._leave_alone(pid)
             if thread:
                 _keep(self._tries, thread, self._tries.get(thread, 0) + 1)
 
-    async def _meet(self, server: AppServer, thread: str) -> None:
+    async def _meet(self, server: AppServer, pid: int, thread: str) -> None:
         tries = self._tries.get(thread, 0)
         if thread in self._seats or tries >= TRIES_MAX:
             return
         _keep(self._tries, thread, tries + 1)
-        with suppress(AppServerError):  # it is refused, as it should be
+        try:
             await server.call(
                 "mcpServer/tool/call",
                 within_s=PROBE_S,
@@ -171,6 +185,12 @@ class Threads:
                 tool=TOOL,
                 _meta={PROBE: True},
             )
+        except AppServerSilentError:
+            self._leave_alone(pid)
+            return
+        except AppServerError:
+            pass  # it is refused, as it should be
+        self._silent.pop(str(pid), None)
 
     # -- which terminal -------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ UNCLEAR = (
     "You have a scope, and palaver cannot tell whether this write is within it. Nothing was written: "
     "try again, or ask the operator to look at `palaver doctor`."
 )
-TOO_LONG = "You have a scope, and this call is too long to see where it writes. Make it smaller."
+TOO_LONG = "You have a scope, and this call is too long to see where it writes. Split it into smaller ones."
 
 
 def denial(client: str, payload: bytes, folder: str, *, cut: bool) -> bytes:

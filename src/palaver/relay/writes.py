@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 PATCH = ""
 """In place of a field: the paths stand in a patch."""
-_PATCHED = re.compile(r"^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):(.*)$", re.MULTILINE)
+PATHS_MAX = 1_000
+"""A call that writes to more files is too long to be looked through."""
+_MARK = "***"
+_HEADER = re.compile(r"\*\*\* (?:(Add|Update|Delete) File|(Move) to):(.*)")
+_BOUNDS = ("*** Begin Patch", "*** End Patch")
 _FIELD = re.compile(rb'"(\w+)"\s*:\s*("(?:[^"\\]|\\.){0,4096}"|true|false|null|-?\d{1,18})')
 
 EVENTS = {
@@ -52,7 +56,8 @@ TOOLS = {
 def written_paths(client: str, payload: Mapping[str, Any]) -> list[str] | None:
     """The paths, as the client has them; none for a call that writes no file.
 
-    None: it writes, and does not tell where, for it is too long or of a shape that is not known.
+    None: it writes, and does not tell where, for it is too long, or to too many files, or of a shape that is
+    not known.
     """
     if client not in EVENTS or payload.get("hook_event_name") != EVENTS[client]:
         return []
@@ -66,7 +71,8 @@ def written_paths(client: str, payload: Mapping[str, Any]) -> list[str] | None:
         return None
     fields: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  # no cast: it would cost an import
     if tools[name] == PATCH:
-        return patched_paths(fields) or None
+        paths = patched_paths(fields)
+        return paths if 0 < len(paths) <= PATHS_MAX else None
     path = fields.get(tools[name])
     return [path] if isinstance(path, str) and path else None
 
@@ -82,8 +88,28 @@ def plain_fields(data: bytes) -> dict[str, Any]:
 def patched_paths(fields: dict[str, Any]) -> list[str]:
     """The paths in the headers of a patch, each once; the field is another one in each client."""
     texts = [value for value in fields.values() if isinstance(value, str)]
-    found = [path.strip() for text in texts for path in _PATCHED.findall(text)]
-    return list(dict.fromkeys(path for path in found if path))
+    return list(dict.fromkeys(path for text in texts for path in _headers(text) if path))
+
+
+def _headers(text: str) -> list[str]:
+    """What the headers of a patch name.
+
+    They may be indented, with whatever is blank. Only where a file is updated is such a line its content:
+    there a header stands at the very beginning.
+    """
+    found: list[str] = []
+    is_updating = False
+    for line in text.split("\n"):
+        if _MARK not in line:
+            continue
+        head = line if is_updating else line.strip()
+        if head.startswith(_BOUNDS):
+            is_updating = False
+        elif (header := _HEADER.match(head)) is not None:
+            what, move, path = header.groups()
+            is_updating = what == "Update" or bool(move)
+            found.append(path.strip())
+    return found
 
 
 def targets(client: str, paths: list[str], cwd: str) -> list[str]:
