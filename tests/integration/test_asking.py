@@ -160,7 +160,12 @@ async def test_the_time_is_bounded_and_what_it_said_until_then_is_told(
 def command_that_asks(home: Home) -> subprocess.Popen[bytes]:
     """`palaver ask`, which will not have its answer."""
     words = palaver_command("ask", "command", "What?", "--as", "mia", "--", *SLEEP)
-    return subprocess.Popen(words, env=home.environment(), cwd=ROOT, stdin=subprocess.DEVNULL)
+    # A suite that runs in the background of a shell has Ctrl-C ignored, and who is started inherits that.
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(words, env=home.environment(), cwd=ROOT, stdin=subprocess.DEVNULL)
+    finally:
+        signal.signal(signal.SIGINT, earlier)
 
 
 # -- who asks is gone ---------------------------------------------------------------------------------

@@ -6,9 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from palaver.core.context import Caller, ForgetAbsent, HandOver, NoteChildEnd, NoteChildFailed, StartBroker
+from palaver.core.context import (
+    Caller,
+    ForgetAbsent,
+    HandOver,
+    NoteChildEnd,
+    NoteChildFailed,
+    NoteChildStarted,
+    StartBroker,
+)
 from palaver.core.kernel import APPLIERS, apply_batch
 from palaver.core.limits import Limits
+from palaver.core.scopes import may_write
 from palaver.core.state import State, format_snapshot, parse_snapshot
 from palaver.protocol.conversations import TurnEnded
 from palaver.protocol.events import AgentForgotten, Audience, MessageQueued, parse_batch
@@ -184,8 +193,9 @@ def test_a_repeated_request_starts_no_second_child(mesh: Family) -> None:
     mesh.connect("kid")
     mesh.up("kid")
     mesh.end("kid")
-    with refused("conflict"):
+    with refused("child_failed") as caught:
         mesh.spawn("alice", "kid", key="k1")
+    assert "request id" not in caught.value.message, "who gives none knows of none"
     assert len(mesh.of_type(ChildReserved)) == 1
 
 
@@ -346,6 +356,24 @@ def test_a_result_that_no_turn_told_comes_with_the_end(mesh: Family) -> None:
     assert mesh.bodies("alice") == ["Your child kid has ended. It said last:\n42"]
 
 
+@pytest.mark.requirement("CHILD-4", "CHILD-6", stage="lineage")
+def test_a_parent_that_was_away_for_longer_than_mail_lives_still_hears_of_the_end(mesh: Family) -> None:
+    mesh.bear("alice", "kid")
+    mesh.end("kid", result="42\n")
+    (told,) = [event for event in mesh.of_type(MessageQueued) if event.to == "alice"]
+    assert told.ttl_s == Limits().ttl_s_max > Limits().ttl_s
+
+
+@pytest.mark.requirement("CHILD-2", stage="lineage")
+def test_who_is_held_to_a_scope_can_let_nobody_out_of_it(mesh: Family) -> None:
+    mesh.bear("alice", "kid", "/p/src")
+    assert mesh.spawn("kid", "baby").scoped
+    baby = mesh.agent("baby").id
+    assert not may_write(mesh.state, baby, "/p/elsewhere").allowed
+    assert not may_write(mesh.state, baby, "/p/src/x").allowed, "it was given nothing of that"
+    assert not mesh.spawn("bob", "free").scoped
+
+
 @pytest.mark.requirement("CHILD-4", stage="lineage")
 def test_a_parent_stops_its_child_and_grandchild_and_nobody_elses(mesh: Family) -> None:
     mesh.bear("alice", "kid")
@@ -365,6 +393,17 @@ def test_a_parent_stops_its_child_and_grandchild_and_nobody_elses(mesh: Family) 
     mesh.sweep()
     assert mesh.of_type(ChildEnded) == [ChildEnded(mesh.agent("baby").id, "asked")]
     assert mesh.run(StopAgent(name="kid"), OPERATOR).status == "stopping"
+
+
+@pytest.mark.requirement("CHILD-4", stage="lineage")
+def test_a_child_stopped_before_it_has_a_process_is_no_more_at_once(mesh: Family) -> None:
+    mesh.spawn("alice", "kid", "/p")
+    kid = mesh.agent("kid").id
+    assert mesh.run(StopAgent(name="kid"), mesh.caller("alice")).status == "stopping"
+    assert is_clean(mesh.state)
+    assert [event.reason for event in mesh.of_type(ChildFailed)] == ["It was to end before it was started."]
+    mesh.run(NoteChildStarted(kid, "kid.1", "token", "window kid"))
+    assert is_clean(mesh.state), "what was started meanwhile is nobody's child"
 
 
 @pytest.mark.requirement("CHILD-4", stage="lineage")

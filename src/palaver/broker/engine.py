@@ -41,7 +41,7 @@ from palaver.core.receipts import decide_hand_over
 from palaver.core.records import Commit, StoredMessage
 from palaver.core.state import State
 from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import MessageQueued, format_batch
+from palaver.protocol.events import AnyEvent, MessageQueued, format_batch
 from palaver.protocol.operations import AnyOperation
 from palaver.protocol.operations.agents import Done, PathRecord, RegisterAgent, UpdateAgent
 from palaver.protocol.operations.base import Reply
@@ -102,7 +102,8 @@ class Engine:
         )
         self.feed = Feed(lookups.former_name)
         self.observers: list[Callable[[], None]] = []
-        """Called after each tick that committed something."""
+        """Called after each tick that committed something; `committed` is what."""
+        self.committed: list[AnyEvent] = []
         self.limits = limits
         self._context = lookups.context(NOBODY, limits, alive)
 
@@ -197,6 +198,7 @@ class Engine:
         if tick.events:
             if self.feed.watchers:
                 self.feed.publish(self.state, tick.events, tick.fresh)
+            self.committed = tick.events
             for observer in self.observers:
                 observer()
 

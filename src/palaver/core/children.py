@@ -14,6 +14,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from palaver.core.answers import OUTPUT_CHARS_MAX, end_asked, heirlooms
+from palaver.core.child_records import record_of
 from palaver.core.claims import as_rules, check_path, check_rules
 from palaver.core.context import (
     Context,
@@ -32,7 +33,7 @@ from palaver.core.names import is_free, is_remembered
 from palaver.core.notices import notice
 from palaver.core.receipts import expire_all
 from palaver.core.roster import SPEAKS_BY_COMMANDS, caller_agent, find_agent, has_ended
-from palaver.core.scopes import check_delegation, claims_of, holding, line_above, released
+from palaver.core.scopes import check_delegation, claims_of, is_scoped, line_above, released
 from palaver.core.state import Agent, Child, State
 from palaver.protocol.addresses import SYSTEM, parse_name
 from palaver.protocol.errors import PalaverError
@@ -56,14 +57,13 @@ from palaver.protocol.lineage import (
 from palaver.protocol.operations.base import OPERATOR
 from palaver.protocol.operations.children import (
     ChildRecord,
-    Children,
-    EndedRecord,
-    ListChildren,
     SpawnAgent,
     StopAgent,
 )
 
 BROKER_STOPPED = "The broker stopped while it was being started."
+NEVER_STARTED = "It was to end before it was started."
+NO_MORE = "The child was reserved before the line broke, and is no more: it did not come up, or has ended."
 ENDINGS = {"asked": "was ended", "exited": "has ended", "killed": "was killed"}
 
 
@@ -88,6 +88,7 @@ def reserve(state: State, operation: SpawnAgent, context: Context, *, asked: boo
     check_rules(rules, context.limits.claims_max)
     _check_room(state, parent, context)
     check_delegation(state, parent, rules)
+    scoped = operation.scope is not None or is_scoped(state, parent.id)  # who is held can let nobody go
     child_id = format_id("a", state.seq + 1) if known is None else known.id
     cwd = operation.cwd or str(parent.metadata.get("cwd", ""))
     born = AgentRegistered(
@@ -102,7 +103,7 @@ def reserve(state: State, operation: SpawnAgent, context: Context, *, asked: boo
             task=operation.task,
             command=operation.command,
             cwd=cwd,
-            scoped=operation.scope is not None,
+            scoped=scoped,
             rules=rules,
             listen=operation.listen,
             headless=operation.headless,
@@ -117,7 +118,7 @@ def reserve(state: State, operation: SpawnAgent, context: Context, *, asked: boo
         kind=operation.client,
         parent=parent.name,
         status="reserved",
-        scoped=operation.scope is not None,
+        scoped=scoped,
         rules=rules,
         since=context.now,
     )
@@ -151,10 +152,12 @@ def _is_over(state: State, agent: Agent, parent: Agent, context: Context) -> boo
 
 
 def _spawned_before(state: State, seq: int, status: str, context: Context) -> ChildRecord:
-    agent = state.agents.get(format_id("a", seq)) if status == SPAWNED else None
+    if status != SPAWNED:
+        raise PalaverError("conflict", "This request id was used for something else.")
+    agent = state.agents.get(format_id("a", seq))
     if agent is None or agent.id not in state.children:
-        raise PalaverError("conflict", "This request id was used before, and what it made is no more.")
-    return _record(state, agent, context)
+        raise PalaverError("child_failed", NO_MORE, "Start it again if it is still needed.")
+    return record_of(state, agent, context)
 
 
 def _check_words(operation: SpawnAgent, context: Context) -> None:
@@ -255,9 +258,12 @@ def decide_stop_agent(state: State, operation: StopAgent, context: Context) -> D
         raise PalaverError("forbidden", f"{agent.name!r} is nobody's child.", "Ask it, or its user, to end.")
     if context.caller.kind != OPERATOR and context.caller.agent not in line_above(state, agent.id):
         raise PalaverError("forbidden", f"{agent.name!r} is not your child.", "Ask its parent to end it.")
-    record = _record(state, agent, context, status="stopping")
+    record = record_of(state, agent, context, status="stopping")
     if child.status == "stopping":
         return Decision(record)
+    if not child.process:  # who is starting it ends what it has started
+        failed = fail(state, agent, NEVER_STARTED, "", context)
+        return Decision(record, failed.events, failed.texts)
     by = context.caller.agent or context.caller.kind
     return Decision(record, [ChildStopAsked(agent.id, by)])
 
@@ -307,83 +313,42 @@ def _obituary(state: State, agent: Agent, child: Child, how: str, result: str) -
 
 def decide_sweep(state: State, command: SweepLineage, context: Context) -> Decision:
     """What happened to processes and claims while nobody looked; one thing at a time for each child."""
+    look = _abandoned if command.begun else _swept
     for agent_id, child in state.children.items():
-        found = _swept(state, state.agents[agent_id], child, command, context)
+        found = look(state, state.agents[agent_id], child, context)
         if found is not None:
             return found  # what comes next must be decided on the state that this leaves
-    return Decision(None, list(released(state, context)))
+    return Decision(None, [] if command.begun else list(released(state, context)))
 
 
-def _swept(
-    state: State, agent: Agent, child: Child, command: SweepLineage, context: Context
-) -> Decision | None:
+def _abandoned(state: State, agent: Agent, child: Child, context: Context) -> Decision | None:
+    """What an earlier broker was at; of a process that is gone the last words are to be read first."""
+    if not child.process:
+        return fail(state, agent, BROKER_STOPPED, "", context)
+    return _unasked(state, agent, child, context) if context.alive(child.process) else None
+
+
+def _unasked(state: State, agent: Agent, child: Child, context: Context) -> Decision | None:
+    """Nobody waits any more for the answer of one that was asked something."""
+    if not child.asked or child.status == "stopping":
+        return None
+    stop = Decision(None, [ChildStopAsked(agent.id, "broker")])
+    return fail(state, agent, BROKER_STOPPED, "", context) if child.task else stop
+
+
+def _swept(state: State, agent: Agent, child: Child, context: Context) -> Decision | None:
     late = context.awake - child.since > context.limits.child_up_s
     if not child.process:
-        if command.begun:
-            return fail(state, agent, BROKER_STOPPED, "", context)
         return fail(state, agent, "It was not started in time.", "", context) if late else None
     if not context.alive(child.process):
         if child.task:
             return fail(state, agent, "It ended before it was up.", "", context)
         how: Ending = "asked" if child.status == "stopping" else "exited"
         return _end(state, agent, child, how, "", context)
-    is_lost = command.begun or not child.parent  # the asker hears so, or is not there any more
-    if is_lost and child.asked and child.status != "stopping":
-        stop = Decision(None, [ChildStopAsked(agent.id, "broker")])
-        return fail(state, agent, BROKER_STOPPED, "", context) if child.task else stop
+    if not child.parent and child.asked and child.status != "stopping":
+        return _unasked(state, agent, child, context)
     if child.status == "started":
         if agent.online and (late or agent.kind in SPEAKS_BY_COMMANDS):  # a client begins a turn first
             return decide_child_up(state, NoteChildUp(agent.id), context)
         return fail(state, agent, "It was not up in time.", "", context) if late else None
     return None
-
-
-# -- looking ------------------------------------------------------------------------------------------
-
-
-def decide_list_children(state: State, _operation: ListChildren, context: Context) -> Decision:
-    """One's own children and theirs; for who is no agent, all."""
-    me = state.agents.get(context.caller.agent)
-    known = list(state.children) if me is None else list(state.offspring.get(me.id, {}))
-    agents = [state.agents[agent] for agent in known]
-    agents.sort(key=lambda agent: (len(line_above(state, agent.id)), agent.name.lower()))
-    children = [_record(state, agent, context) for agent in agents]
-    return Decision(Children(children=children, ended=_ended(state, me)))
-
-
-def _ended(state: State, parent: Agent | None) -> list[EndedRecord]:
-    """Those that are no more; an agent hears of its own."""
-    found: list[EndedRecord] = []
-    for agent_id, ended in reversed(state.ended.items()):
-        agent, above = state.agents.get(agent_id), state.agents.get(ended.parent)
-        if agent is not None and (parent is None or parent is above):
-            found.append(
-                EndedRecord(
-                    name=agent.name,
-                    kind=agent.kind,
-                    parent="" if above is None else above.name,
-                    how=ended.how,
-                    at=ended.at,
-                    result=format_id("m", ended.result) if ended.result else "",
-                )
-            )
-    return found
-
-
-def _record(state: State, agent: Agent, context: Context, status: str = "") -> ChildRecord:
-    child = state.children[agent.id]
-    parent = state.agents.get(child.parent)
-    enforced, why = holding(state, agent, context) if child.scoped else ("", "")
-    return ChildRecord(
-        id=agent.id,
-        name=agent.name,
-        kind=agent.kind,
-        parent="" if parent is None else parent.name,
-        status=status or child.status,
-        scoped=child.scoped,
-        rules=[claim.rule for claim in claims_of(state, agent.id)],
-        enforced=enforced,
-        why=why,
-        place=child.place,
-        since=context.now + child.since - context.awake,
-    )

@@ -234,7 +234,7 @@ class SweepLineage(msgspec.Struct, frozen=True):
     """Command: look whose children died or never came up, and whose claims are over."""
 
     begun: bool = False
-    """A broker's life has just begun: nobody is at work on what is only reserved."""
+    """A broker's life begins, before it serves anybody: nobody is at work on what is only reserved."""
 
 
 class MarkSilent(msgspec.Struct, frozen=True):

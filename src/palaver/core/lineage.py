@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from palaver.core import asking, children, descent, peers, scopes
+from palaver.core import asking, child_records, children, descent, peers, scopes
 from palaver.core.context import (
     NoteChildEnd,
     NoteChildFailed,
@@ -41,8 +41,8 @@ DECIDERS: dict[type, Callable[..., Any]] = {
     AskAgent: asking.decide_ask,
     ReserveAsk: asking.decide_reserve_ask,
     CancelAsk: with_partings(asking.decide_cancel_ask),
-    StopAgent: children.decide_stop_agent,
-    ListChildren: children.decide_list_children,
+    StopAgent: with_partings(children.decide_stop_agent),
+    ListChildren: child_records.decide_list_children,
     NoteChildStarted: children.decide_child_started,
     NoteChildUp: children.decide_child_up,
     NoteChildFailed: with_partings(children.decide_child_failed),

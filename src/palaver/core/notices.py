@@ -17,12 +17,16 @@ class Weight(NamedTuple):
 
     wakes: bool
     why: str
+    lasts: bool = False
+    """It waits as long as anything may: what it tells, or has in it, is told nowhere else."""
 
 
 WEIGHTS: dict[str, Weight] = {
-    "child_turn": Weight(True, "a parent waits for what its child says, or has to help it (AUD-4)"),
+    "child_turn": Weight(
+        True, "a parent waits for what its child says, or has to help it (AUD-4)", lasts=True
+    ),
     "child_ended": Weight(
-        True, "scope and children are the parent's again, and nothing more will come (AUD-4)"
+        True, "scope and children are the parent's again, and nothing more will come (AUD-4)", lasts=True
     ),
     "turn": Weight(True, "who listens has asked to hear of it"),
     "gone": Weight(True, "who listens waits for an end that will not come"),
@@ -62,6 +66,7 @@ def notice(
     agent: Agent, text: str, context: Context, kind: str, *, re: str = ""
 ) -> tuple[MessageQueued, str]:
     """A notification for one agent, of a kind in `WEIGHTS`, and its body."""
+    weight, limits = WEIGHTS[kind], context.limits
     event = MessageQueued(
         sender="",
         sender_name=SYSTEM,
@@ -69,10 +74,10 @@ def notice(
         recipients=[agent.id],
         size=len(text.encode()),
         digest=digest_of(agent.name, text),
-        ttl_s=context.limits.ttl_s,
+        ttl_s=limits.ttl_s_max if weight.lasts else limits.ttl_s,
         kind="notification",
         re=re,
-        weak=not WEIGHTS[kind].wakes,
+        weak=not weight.wakes,
     )
     return event, text
 

@@ -13,7 +13,7 @@ import os
 import secrets
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -30,6 +30,7 @@ from palaver.core.context import (
 from palaver.core.scopes import claims_of, line_above
 from palaver.core.state import Agent, Child
 from palaver.gateways.asker import Asker
+from palaver.gateways.last_words import LastWords
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.children import ChildRecord, Children, ListChildren, SpawnAgent
 from palaver.spawn import launch as processes
@@ -37,6 +38,7 @@ from palaver.spawn.bounds import Bounds, Place, bounds_of
 from palaver.spawn.dialogs import FOLDER, find_dialog, is_distrusted
 from palaver.spawn.environments import environment_of
 from palaver.spawn.launch import Launch, StartError
+from palaver.spawn.leftovers import clear_leftovers, end_groups
 from palaver.spawn.programs import COMMAND, PROGRAMS, Unstartable, command_line, first_words
 
 log = logging.getLogger("palaver.children")
@@ -54,7 +56,14 @@ BEGUN = ("busy", "waiting", "errored")
 """What a client does that has begun a turn."""
 ANSWER_SLACK_S = 15.0
 OUTPUT_CHARS_MAX = 4_000
-FAILURES_MAX = 64
+
+
+class Running(NamedTuple):
+    """What must end when a child is no more."""
+
+    process: str
+    window: str
+    """The name of its window; empty if it has none. The child may have got another name since."""
 
 
 class Launcher:
@@ -66,37 +75,33 @@ class Launcher:
         self._home = home
         self._hands: set[str] = set()
         """Children that are being started or ended at the moment."""
-        self._processes: dict[str, str] = {}
-        """From a child's id to its process: what must end when the child is no more."""
-        self._names: dict[str, str] = {}
+        self._processes: dict[str, Running] = {}
         self._led: set[str] = set()
         """Processes that have leave to begin."""
-        self._failures: dict[str, tuple[str, str]] = {}
-        """Why children did not come up, for those who wait."""
+        self._words = LastWords(engine)
+        self.words_of = self._words.of
         self._watched: dict[str, int] = {}
         """From a process to the descriptor that tells of its end."""
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         engine.slow[SpawnAgent] = self.begin
         engine.observers.append(self._news.set)
+        self._note_processes()
+        for _ in engine.state.children:  # a sweep does one thing at a time; nobody is served before it
+            engine.submit_own(SweepLineage(begun=True))
 
     async def watch(self) -> None:
         """Carry out what the state says, whenever it has changed."""
-        state = self._engine.state
-        kept = [agent for agent, child in state.children.items() if child.process]
-        await asyncio.to_thread(processes.forget_all_but, self._folder, kept)
-        for agent_id in kept:
-            process = state.children[agent_id].process
-            if not processes.is_running(process):  # what it said last is still there
-                self._names[agent_id] = processes.name_in(state.children[agent_id].place)
-                self._processes[agent_id] = process
-                await self._tell_end(agent_id, process)
-        for _ in range(len(state.children) + 1):  # a sweep does one thing at a time
-            self._engine.submit_own(SweepLineage(begun=True))
+        children = self._engine.state.children
+        kept = {agent: processes.name_in(child.place) for agent, child in children.items() if child.process}
+        for agent_id, running in list(self._processes.items()):
+            if not processes.is_running(running.process):  # what it said last is still there
+                await self._tell_end(agent_id, running.process)
+        await asyncio.to_thread(clear_leftovers, self._folder, kept, str(self._home))
         while True:
             self._news.clear()
             self._look()
-            starting = any(child.status == "started" for child in state.children.values())
+            starting = any(child.status == "started" for child in self._engine.state.children.values())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(BEAT_STARTING_S if starting else BEAT_S):
                     await self._news.wait()
@@ -160,12 +165,14 @@ class Launcher:
 
     def _look(self) -> None:
         state = self._engine.state
+        self._note_processes()
+        for agent_id in [*self._processes]:
+            child = state.children.get(agent_id)
+            if (child is None or not child.process) and agent_id not in self._hands:
+                self._take_in_hand(agent_id, self._clear(agent_id, self._processes.pop(agent_id)))
         for agent_id, child in state.children.items():
             agent = state.agents[agent_id]
-            # It may have got another name since; its window has not.
-            self._names[agent_id] = processes.name_in(child.place) or agent.name
             if child.process:
-                self._processes[agent_id] = child.process
                 self._watch_end(agent_id, child.process)
             if agent_id in self._hands:
                 continue
@@ -176,10 +183,12 @@ class Launcher:
             elif child.status == "started" and agent.online and self._has_begun(agent):
                 self._engine.submit_own(NoteChildUp(agent_id))
             elif child.status == "stopping" and child.process:
-                self._take_in_hand(agent_id, self._stop(agent_id, child.process))
-        for agent_id in [each for each in self._processes if each not in state.children]:
-            if agent_id not in self._hands:
-                self._take_in_hand(agent_id, self._clear(agent_id, self._processes.pop(agent_id)))
+                self._take_in_hand(agent_id, self._stop(child.process))
+
+    def _note_processes(self) -> None:
+        for agent_id, child in self._engine.state.children.items():
+            if child.process:
+                self._processes[agent_id] = Running(child.process, processes.name_in(child.place))
 
     def _has_begun(self, agent: Agent) -> bool:
         """Whether a client's first turn is under way: before that, mail would be one more thing to begin."""
@@ -230,20 +239,28 @@ class Launcher:
         if headless and await asyncio.to_thread(is_distrusted, agent.kind, cwd, env):
             self._fail(agent.id, _asks(agent.kind, FOLDER, cwd), "")
             return
-        plan = Launch(agent.name, folder, words, {**env, **bounds.env}, cwd, headless, bounds.files)
+        if not self._is_current(agent.id, child):
+            return  # it was stopped meanwhile
+        others = {running.process for running in self._processes.values()}
+        plan = Launch(agent.name, folder, words, {**env, **bounds.env}, cwd, headless, bounds.files, others)
         try:
             started = await asyncio.to_thread(processes.start, plan)
         except StartError as error:
             self._fail(agent.id, f"It could not be started: {error}", "")
             return
-        self._processes[agent.id] = started.process
-        self._engine.submit_own(
-            NoteChildStarted(agent.id, started.process, session, started.place, bounds.held_by)
-        )
-        if not await self._is_on_record(agent.id, started.process):
-            await asyncio.to_thread(processes.end, started.process, 0.5)
-            return
-        await self._lead(agent, started.process)
+        self._processes[agent.id] = Running(started.process, processes.name_in(started.place))
+        if self._is_current(agent.id, child):
+            self._engine.submit_own(
+                NoteChildStarted(agent.id, started.process, session, started.place, bounds.held_by)
+            )
+            if await self._is_on_record(agent.id, started.process):
+                await self._lead(agent, started.process)
+                return
+        await self._clear(agent.id, self._processes.pop(agent.id))
+
+    def _is_current(self, agent_id: str, child: Child) -> bool:
+        """Whether this is still what is to be started: a name may be taken again for another child."""
+        return self._engine.state.children.get(agent_id) is child
 
     def _inherited(self, agent: Agent) -> dict[str, str]:
         """The environment of the first above a child: those between have keys of their own clients only."""
@@ -313,18 +330,8 @@ class Launcher:
                 break
         self._engine.submit_own(NoteChildUp(agent_id))
 
-    def keep_words(self, agent_id: str, reason: str, output: str) -> None:
-        """Why a child did not come up, or what it said last, for who waits for it."""
-        self._failures[agent_id] = (reason, output)
-        while len(self._failures) > FAILURES_MAX:
-            self._failures.pop(next(iter(self._failures)))
-
-    def words_of(self, agent_id: str) -> tuple[str, str]:
-        """What was kept of a child, once: the reason, and its own words."""
-        return self._failures.pop(agent_id, ("", ""))
-
     def _fail(self, agent_id: str, reason: str, output: str) -> None:
-        self.keep_words(agent_id, reason, output)
+        self._words.keep(agent_id, reason, output)
         self._engine.submit_own(NoteChildFailed(agent_id, reason, output))
 
     # -- ending ---------------------------------------------------------------------------------------
@@ -353,14 +360,14 @@ class Launcher:
         self._watched.pop(process, None)
         if child is None or child.process != process:
             return
-        folder, name = self._folder / agent_id, self._names[agent_id]
+        folder, name = self._folder / agent_id, processes.name_in(child.place)
         output = await asyncio.to_thread(processes.output_of, folder, name)
-        said = "" if processes.name_in(child.place) else processes.said_in(folder)
+        said = "" if name else processes.said_in(folder)
         killed = code is not None and code < 0
         how = "asked" if child.status == "stopping" else "killed" if killed else "exited"
         if child.asked:  # its last words may be the answer: the core decides
             ended = f"It ended with code {code}." if code else "It ended without an answer."
-            self.keep_words(agent_id, ended, output[-OUTPUT_CHARS_MAX:])
+            self._words.keep(agent_id, ended, output[-OUTPUT_CHARS_MAX:])
             answer = await asyncio.to_thread(processes.answer_in, folder)
             self._engine.submit_own(NoteChildEnd(agent_id, how, answer, code))
         elif child.task:
@@ -370,20 +377,20 @@ class Launcher:
             result = "" if child.result or how == "asked" else said
             self._engine.submit_own(NoteChildEnd(agent_id, how, result))
 
-    async def _stop(self, agent_id: str, process: str) -> None:
+    async def _stop(self, process: str) -> None:
         await asyncio.to_thread(processes.end, process)
         self._engine.submit_own(SweepLineage())
         await asyncio.sleep(LOOK_S)
-        del agent_id
 
-    async def _clear(self, agent_id: str, process: str) -> None:
+    async def _clear(self, agent_id: str, running: Running) -> None:
         """The child is no more: neither is its process, its window, or its folder."""
+        process, window = running
+        group = int(process.partition(".")[0])
         await asyncio.to_thread(processes.end, process, 1.0)
-        await asyncio.to_thread(processes.end_rest, process, str(self._home))
+        await asyncio.to_thread(end_groups, [group], str(self._home))
         processes.bury(process)
         self._led.discard(process)
-        name = self._names.pop(agent_id, "")
-        await asyncio.to_thread(processes.clear, self._folder / agent_id, name)
+        await asyncio.to_thread(processes.clear, self._folder / agent_id, window, process)
 
 
 def _asks(kind: str, what: str, cwd: str) -> str:

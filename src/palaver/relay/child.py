@@ -24,17 +24,26 @@ def main(folder: str) -> int:
     deadline = time.monotonic() + WAIT_S
     while not os.path.exists(os.path.join(folder, "go")):
         if time.monotonic() > deadline or not os.path.exists(folder):
+            _drop(folder)
             return EXIT_GIVEN_UP
         time.sleep(LOOK_S)
     with open(os.path.join(folder, "launch.json"), encoding="utf-8") as file:
         launch = json.load(file)
-    os.unlink(os.path.join(folder, "launch.json"))  # it may hold a key that the program needs
+    _drop(folder)
     try:
         os.chdir(launch["cwd"])
         os.execvpe(launch["argv"][0], launch["argv"], launch["env"])
     except OSError as error:
         sys.stderr.write(f"{launch['argv'][0]}: {error.strerror}\n")
     return EXIT_NOT_FOUND
+
+
+def _drop(folder: str) -> None:
+    """What is to be started may hold a key that the program needs: it is not left lying about."""
+    try:  # noqa: SIM105 - what is not needed while waiting is not loaded
+        os.unlink(os.path.join(folder, "launch.json"))
+    except OSError:
+        pass  # the folder is gone, and with it the file
 
 
 if __name__ == "__main__":

@@ -73,9 +73,18 @@ def environment_of(client: str, parent: Mapping[str, str], own: Mapping[str, str
     kept = {
         name: value
         for name, value in parent.items()
-        if name in PLAIN or name in named or name.startswith("XDG_") or (keys and name.startswith(keys))
+        if _is_plain(name) or name in named or (keys and name.startswith(keys))
     }
     return {**kept, "TERM": "xterm-256color", **OWN.get(client, {}), **own}
+
+
+def plain_of(env: Mapping[str, str]) -> dict[str, str]:
+    """What every program may have: neither a key nor who a child is."""
+    return {name: value for name, value in env.items() if _is_plain(name) or name == "TERM"}
+
+
+def _is_plain(name: str) -> bool:
+    return name in PLAIN or name.startswith("XDG_")
 
 
 def named_keys(client: str, env: Mapping[str, str]) -> frozenset[str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
+from palaver.spawn.environments import plain_of
 from palaver.spawn.processes import read_process, read_word
 
 GATE = Path(__file__).parent.parent / "relay" / "child.py"
@@ -27,6 +28,8 @@ ANSWER_BYTES_MAX = 60_000
 """Of what a program answers: it fits a message."""
 OUTPUT = "output"
 ERRORS = "errors"
+PROCESS = "process"
+"""Which process is the child's, for a broker that finds nothing else of it."""
 SCRATCH = "scratch"
 """A folder of a child's own, for what is nobody's work: where it may write beside its scope."""
 TMUX_S = 10.0
@@ -36,7 +39,6 @@ WINDOW = {"TERM": "screen-256color", "COLORTERM": "truecolor"}
 """What a window of tmux can show; tmux makes of it what the terminal can that is attached."""
 ASK_S = 5.0
 """From asking a program to end to ending it."""
-REST_S = 1.0
 WINDOW_OF = "tmux window "
 """How the place of a child in a window begins; its name follows."""
 
@@ -52,6 +54,8 @@ class Launch(NamedTuple):
     headless: bool
     files: Mapping[str, str] = MappingProxyType({})
     """More for its folder: what its words name."""
+    others: Collection[str] = ()
+    """The processes of other children: their windows stay, whatever they are called."""
 
 
 class Started(NamedTuple):
@@ -92,18 +96,12 @@ def start(launch: Launch) -> Started:
         for name, text in launch.files.items():
             with open(os.open(folder / name, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)
-        return _headless(launch) if launch.headless else _window(launch)
+        started = _headless(launch) if launch.headless else _window(launch)
+        (folder / PROCESS).write_text(started.process, encoding="utf-8")
+        return started
     except (OSError, subprocess.SubprocessError, StartError) as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise StartError(str(error)) from error
-
-
-def forget_all_but(folder: Path, kept: Collection[str]) -> None:
-    """Remove what an earlier broker left of children that are no more; who waits for leave there gives up."""
-    with contextlib.suppress(OSError):
-        for entry in list(folder.iterdir()):
-            if entry.is_dir() and entry.name not in kept:
-                shutil.rmtree(entry, ignore_errors=True)
 
 
 def give_leave(folder: Path) -> None:
@@ -116,7 +114,7 @@ def output_of(launch_folder: Path, name: str) -> str:
     if (launch_folder / OUTPUT).exists():
         parts = (_end_of(launch_folder / ERRORS), _end_of(launch_folder / OUTPUT))
         return "\n".join(part for part in parts if part)
-    shown = _tmux(launch_folder.parent, "capture-pane", "-p", "-S", "-200", "-t", f"={window_of(name)}:")
+    shown = tmux(launch_folder.parent, "capture-pane", "-p", "-S", "-200", "-t", f"={window_of(name)}:")
     lines = [line.rstrip() for line in shown.splitlines()]
     return "\n".join(line for line in lines if line and not line.startswith("Pane is dead")).strip()
 
@@ -156,38 +154,20 @@ def end(process: str, ask_s: float = ASK_S) -> None:
             time.sleep(0.02)
 
 
-def end_rest(process: str, home: str, ask_s: float = REST_S) -> None:
-    """End what a child that is gone has left running in its process group."""
-    group = int(process.partition(".")[0])
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        left = _left(group, home)
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-        deadline = time.monotonic() + ask_s
-        while left and _left(group, home) and time.monotonic() < deadline:
-            time.sleep(0.02)
-
-
-def _left(group: int, home: str) -> list[int]:
-    """The processes of a group that come from a child of this home: the number may be another's by now."""
-    marks = {f"PALAVER_HOME={home}".encode(), b"PALAVER_CHILD"}
-    found: list[int] = []
-    for entry in os.scandir("/proc"):
-        process = read_process(int(entry.name)) if entry.name.isdigit() else None
-        if process is None or process.group != group or process.state in ("Z", "X"):
-            continue
-        with contextlib.suppress(OSError), open(f"/proc/{process.pid}/environ", "rb") as file:
-            words = file.read().split(b"\0")
-            if marks <= {*words, *(word.partition(b"=")[0] for word in words)}:
-                found.append(process.pid)
-    return found
-
-
-def clear(launch_folder: Path, name: str) -> None:
-    """Leave nothing behind: the window and the folder."""
-    _tmux(launch_folder.parent, "kill-session", "-t", f"={window_of(name)}")
+def clear(launch_folder: Path, name: str, process: str) -> None:
+    """Leave nothing behind: the window, if it is still this child's and no later one's, and the folder."""
+    if name and _pid(process) in _panes(launch_folder.parent, name):
+        tmux(launch_folder.parent, "kill-session", "-t", f"={window_of(name)}")
     shutil.rmtree(launch_folder, ignore_errors=True)
+
+
+def _panes(folder: Path, name: str) -> set[str]:
+    """The processes that a window of that name has, or had."""
+    return set(tmux(folder, "list-panes", "-s", "-t", f"={window_of(name)}", "-F", "#{pane_pid}").split())
+
+
+def _pid(process: str) -> str:
+    return process.partition(".")[0]
 
 
 def is_running(process: str) -> bool:
@@ -269,6 +249,9 @@ def _window(launch: Launch) -> Started:
     folder = launch.folder.parent
     conf = folder / "tmux.conf"
     conf.write_text(TMUX_CONF, encoding="utf-8")
+    left = _panes(folder, launch.name)
+    if left and not left & {_pid(process) for process in launch.others}:  # of one that is no more
+        tmux(folder, "kill-session", "-t", f"={window_of(launch.name)}")
     words = [
         "new-session",
         "-d",
@@ -283,8 +266,18 @@ def _window(launch: Launch) -> Started:
         "#{pane_pid}",
     ]
     done = subprocess.run(
-        ["tmux", "-S", str(folder / "tmux"), "-f", str(conf), *words, "--", *_gate(launch)],
-        env=dict(launch.env),
+        # By our own path: the child's may have no tmux.
+        [
+            shutil.which("tmux") or "tmux",
+            "-S",
+            str(folder / "tmux"),
+            "-f",
+            str(conf),
+            *words,
+            "--",
+            *_gate(launch),
+        ],
+        env=plain_of(launch.env),  # the server outlives this child: it gets no key of it
         cwd="/",
         capture_output=True,
         text=True,
@@ -303,7 +296,7 @@ def _word(pid: int) -> str:
     return process.word
 
 
-def _tmux(folder: Path, *words: str) -> str:
+def tmux(folder: Path, *words: str) -> str:
     """What a command to our tmux server says; nothing if there is none."""
     socket = folder / "tmux"
     if not socket.exists() or not has_tmux():
