@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import palaver.core
-from palaver.core.notices import MUTED, NOTHING, WEAK, WEIGHTS, held_back, notice
+from palaver.core.notices import MUTED, NOTHING, WEAK, WEIGHTS, held_back, notice, shortened
 from palaver.core.state import Agent, Receipt
 from palaver.protocol import lineage
 from palaver.protocol.events import Audience, Event, MessageQueued
@@ -108,3 +108,12 @@ def test_weakness_lasts_through_hand_over_return_and_restart(mesh: Family) -> No
     mesh.give_back("bob", "1")
     assert mesh.agent("bob").pending[seq].weak
     assert mesh.replayed().agents[mesh.agent("bob").id].pending[seq].weak
+
+
+@pytest.mark.parametrize(("name", "where"), [("", ""), ("kid", '; get_session_data("kid") shows it')])
+def test_a_text_too_long_for_a_message_is_cut_and_says_where_the_whole_is(name: str, where: str) -> None:
+    text = "ä" * 100
+    short = shortened(text, 120, name)
+    assert short.endswith(f"\n[cut: the whole has 200 bytes{where}]")
+    assert len(short.encode()) <= 120
+    assert shortened(text, 200, name) == text

@@ -9,8 +9,7 @@ end in the same commit, and forgotten when its process is gone.
 from __future__ import annotations
 
 from palaver.core.context import Context, Decision, NoteChildEnd
-from palaver.core.digests import digest_of
-from palaver.core.notices import Post, notice
+from palaver.core.notices import Post, notice, shortened, words_of
 from palaver.core.receipts import expire_all
 from palaver.core.roster import SPEAKS_BY_COMMANDS
 from palaver.core.state import Agent, Child, State
@@ -52,30 +51,12 @@ def answer_with(state: State, agent: Agent, child: Child, text: str, post: Post,
     parent = state.agents.get(child.parent)
     if parent is None or child.result or not text:
         return False
-    text = _fitting(text, post.limits.body_bytes_max)
-    message = MessageQueued(
-        sender="",  # it did not send this; we tell it
-        sender_name=agent.name,
-        to=parent.name,
-        recipients=[parent.id],
-        size=len(text.encode()),
-        digest=digest_of(parent.name, text),
-        ttl_s=post.limits.ttl_s,
-        kind="response",
-        turn=turn,
-    )
+    text = shortened(text, post.limits.body_bytes_max)
+    message = words_of(agent, parent, text, kind="response", ttl_s=post.limits.ttl_s, turn=turn)
     seq = state.seq + len(post.events) + 1
     post.put(message, text)
     post.add(*_settle(state, agent, seq))
     return True
-
-
-def _fitting(text: str, bytes_max: int) -> str:
-    data = text.encode()
-    if len(data) <= bytes_max:
-        return text
-    mark = f"\n[cut: the whole has {len(data)} bytes]"
-    return data[: bytes_max - len(mark)].decode(errors="ignore") + mark
 
 
 def end_asked(state: State, agent: Agent, child: Child, command: NoteChildEnd, context: Context) -> Decision:

@@ -82,6 +82,41 @@ def notice(
     return event, text
 
 
+def words_of(
+    speaker: Agent,
+    listener: Agent,
+    text: str,
+    *,
+    kind: str,
+    ttl_s: float,
+    turn: str,
+    weak: bool = False,
+) -> MessageQueued:
+    """What an agent finally said, for one who waits for it: under its name, though it did not send that."""
+    return MessageQueued(
+        sender="",
+        sender_name=speaker.name,
+        to=listener.name,
+        recipients=[listener.id],
+        size=len(text.encode()),
+        digest=digest_of(listener.name, text),
+        ttl_s=ttl_s,
+        kind=kind,
+        turn=turn,
+        weak=weak,
+    )
+
+
+def shortened(text: str, bytes_max: int, name: str = "") -> str:
+    """A text that fits a message: cut if it must be, with a mark, and where the whole is if it is there."""
+    data = text.encode()
+    if len(data) <= bytes_max:
+        return text
+    where = f'; get_session_data("{name}") shows it' if name else ""
+    mark = f"\n[cut: the whole has {len(data)} bytes{where}]"
+    return data[: bytes_max - len(mark.encode())].decode(errors="ignore") + mark
+
+
 def harmless(text: str) -> str:
     """An agent's short word on one line, so that it cannot end our own."""
     return " ".join(text.split()).translate(_HARMLESS)

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from palaver.core.answers import answer_with
 from palaver.core.context import Context
-from palaver.core.digests import digest_of
 from palaver.core.link_roster import direct_link
 from palaver.core.listeners import is_caused_by_notices
-from palaver.core.notices import WEIGHTS, Post, notice, quoted
+from palaver.core.notices import WEIGHTS, Post, notice, quoted, words_of
 from palaver.core.room import has_room
 from palaver.core.state import Agent, State
 from palaver.protocol.conversations import TurnEnded
-from palaver.protocol.events import MessageQueued
 from palaver.protocol.lineage import ChildReported
 
 QUOTED_CHARS = 300
@@ -52,7 +50,8 @@ def report_turn(
     if direct_link(state, agent, parent.id) is not None:
         return
     if event.outcome == "ended" and text:
-        message = _words(parent, agent, text, event.turn, context)
+        weak, ttl_s = not WEIGHTS["child_turn"].wakes, context.limits.ttl_s_max
+        message = words_of(agent, parent, text, kind="notification", ttl_s=ttl_s, turn=event.turn, weak=weak)
     else:
         said = f": {quoted(text, QUOTED_CHARS)}" if text else ""
         words = f"Your child {agent.name} {FAILED[event.outcome]}{said}."
@@ -63,18 +62,3 @@ def report_turn(
     post.put(message, text)
     if event.outcome == "ended":
         post.add(ChildReported(agent.id, seq))
-
-
-def _words(parent: Agent, child: Agent, text: str, turn: str, context: Context) -> MessageQueued:
-    return MessageQueued(
-        sender="",  # it did not send this; we tell it
-        sender_name=child.name,
-        to=parent.name,
-        recipients=[parent.id],
-        size=len(text.encode()),
-        digest=digest_of(parent.name, text),
-        ttl_s=context.limits.ttl_s_max,
-        kind="notification",
-        turn=turn,
-        weak=not WEIGHTS["child_turn"].wakes,
-    )

@@ -15,7 +15,7 @@ from palaver.core.crossing import Words, apply_turn_on_links, cross, pause, reac
 from palaver.core.digests import digest_of
 from palaver.core.links import resume
 from palaver.core.listeners import tell_turn
-from palaver.core.notices import Post
+from palaver.core.notices import Post, shortened
 from palaver.core.reports import report_turn
 from palaver.core.roster import caller_agent, find_agent
 from palaver.core.state import Agent, Link, State
@@ -53,8 +53,9 @@ def decide_report(state: State, command: ReportTurn, context: Context) -> Decisi
             _on_link(state, state.links[link_id], agent, event, text, context, post)
     post.add(event)
     tell_turn(state, agent, event, text, post)
-    if agent.id in state.children:
-        body = shortened(text, context.limits.body_bytes_max, agent.name)
+    if (child := state.children.get(agent.id)) is not None:
+        # Who was asked one question is gone when the answer is read.
+        body = shortened(text, context.limits.body_bytes_max, "" if child.asked else agent.name)
         report_turn(state, agent, event, body, post, context)
     return Decision(Done(), post.events, post.texts)
 
@@ -104,15 +105,6 @@ def _crosses(link: Link, agent: Agent, *, human: bool) -> bool:
 
 def _adds_nothing(link: Link, agent: Agent, event: TurnEnded) -> bool:
     return link.members[agent.id].words == event.digest or (event.bare and link.bare not in ("", agent.id))
-
-
-def shortened(text: str, bytes_max: int, name: str) -> str:
-    """A text that fits a message: cut if it must be, with a mark and where the whole is."""
-    data = text.encode()
-    if len(data) <= bytes_max:
-        return text
-    mark = f'\n[cut: the whole has {len(data)} bytes; get_session_data("{name}") shows it]'
-    return data[: bytes_max - len(mark.encode())].decode(errors="ignore") + mark
 
 
 def apply_turn_ended(state: State, event: TurnEnded) -> None:

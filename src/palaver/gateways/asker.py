@@ -1,12 +1,19 @@
-"""One command to the engine on a caller's behalf, and its answer."""
+"""One command to the engine on a caller's behalf, and its answer; calls that are answered later."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Awaitable
 
+from palaver.broker.engine import Engine
+from palaver.broker.ports import Source
 from palaver.core.context import Caller
 from palaver.protocol.errors import PalaverError
+from palaver.protocol.operations import AnyOperation
 from palaver.protocol.operations.base import Reply
+
+log = logging.getLogger("palaver.calls")
 
 
 class Asker:
@@ -49,3 +56,18 @@ class Asker:
 
     def dismiss(self, error: PalaverError) -> None:
         """As above."""
+
+
+async def answer_later(
+    engine: Engine, source: Source, n: int, operation: AnyOperation, work: Awaitable[Reply]
+) -> None:
+    """Answer a call with what comes of the work, or refuse it; a refusal is on record as any other."""
+    try:
+        source.answer(n, await work)
+    except PalaverError as error:
+        engine.refusals.note(source.caller, operation, error, engine.clock.now)
+        source.refuse(n, error)
+    except Exception:
+        log.exception("%s failed", type(operation).__name__)
+        source.refuse(n, PalaverError("internal", "The broker failed on this call."))
+    source.flush()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import secrets
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
@@ -21,12 +20,10 @@ from palaver.broker.server import Server
 from palaver.core.answers import NO_ANSWER
 from palaver.core.context import Caller, ReserveAsk, SweepLineage
 from palaver.core.descent import ANSWERED
-from palaver.gateways.asker import Asker
+from palaver.gateways.asker import Asker, answer_later
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.asking import Answered, AskAgent, CancelAsk
 from palaver.protocol.operations.children import ChildRecord
-
-log = logging.getLogger("palaver.asking")
 
 LOOK_S = 0.1
 """Between two looks when nothing is committed: the caller may be gone, or the process."""
@@ -61,7 +58,8 @@ class Asking:
 
     def begin(self, source: Source, n: int, operation: AskAgent) -> None:
         """Answer a question when the agent that is started for it has, or is not going to."""
-        self._run(self._serve(source, n, operation))
+        work = self._ask(source, operation)
+        self._run(answer_later(self._engine, source, n, operation, work))
 
     async def drain(self) -> None:
         """The broker stops: whoever is being asked ends with it."""
@@ -74,17 +72,6 @@ class Asking:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, source: Source, n: int, operation: AskAgent) -> None:
-        try:
-            source.answer(n, await self._ask(source, operation))
-        except PalaverError as error:
-            self._engine.refusals.note(source.caller, operation, error, self._engine.clock.now)
-            source.refuse(n, error)
-        except Exception:
-            log.exception("a question could not be asked")
-            source.refuse(n, PalaverError("internal", "The question could not be asked."))
-        source.flush()
 
     async def _ask(self, source: Source, operation: AskAgent) -> Answered:
         caller, group, began = source.caller, source.group, self._engine.clock.awake

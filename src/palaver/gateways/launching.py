@@ -29,7 +29,7 @@ from palaver.core.context import (
 )
 from palaver.core.scopes import claims_of, line_above
 from palaver.core.state import Agent, Child
-from palaver.gateways.asker import Asker
+from palaver.gateways.asker import Asker, answer_later
 from palaver.gateways.last_words import LastWords
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.children import ChildRecord, Children, ListChildren, SpawnAgent
@@ -110,23 +110,16 @@ class Launcher:
 
     def begin(self, source: Source, n: int, operation: SpawnAgent) -> None:
         """Answer a call for a child when it is up, or is not going to be."""
-        self._run(self._serve(source, n, operation))
+        work = self._spawn(source, operation)
+        self._run(answer_later(self._engine, source, n, operation, work))
 
-    async def _serve(self, source: Source, n: int, operation: SpawnAgent) -> None:
-        try:
-            asker = Asker(source.caller, source.group)
-            self._engine.submit(asker, 1, ReserveChild(operation))
-            record = await asker.answered
-            assert isinstance(record, ChildRecord)
-            await self._come_up(record)
-            source.answer(n, await self._seen(source, record))
-        except PalaverError as error:
-            self._engine.refusals.note(source.caller, operation, error, self._engine.clock.now)
-            source.refuse(n, error)
-        except Exception:
-            log.exception("a child could not be started")
-            source.refuse(n, PalaverError("internal", "The child could not be started."))
-        source.flush()
+    async def _spawn(self, source: Source, operation: SpawnAgent) -> ChildRecord:
+        asker = Asker(source.caller, source.group)
+        self._engine.submit(asker, 1, ReserveChild(operation))
+        record = await asker.answered
+        assert isinstance(record, ChildRecord)
+        await self._come_up(record)
+        return await self._seen(source, record)
 
     async def _seen(self, source: Source, record: ChildRecord) -> ChildRecord:
         """A child that came up, as its parent's listing has it."""
