@@ -13,6 +13,8 @@ from collections.abc import Callable
 SHARE = 0.7
 """Of a commit's usual time, waited at most."""
 WAIT_S_MAX = 0.000_25
+FEW = 12
+"""Calls; ticks of more share a commit well enough, and their clients would only wait for each other."""
 DECAY = 0.9
 """What a tick that was smaller than expected leaves of the expectation."""
 
@@ -28,7 +30,7 @@ class Gathering:
 
     def waits(self, count: int) -> bool:
         """Whether a tick of `count` calls should be put off a little."""
-        if count < self._expected:
+        if count < self._expected <= FEW:
             now = self._monotonic()
             if not self._since:
                 self._since = now

