@@ -138,7 +138,14 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     journal = SqliteJournal(settings.database, bytes_max=settings.store_bytes_max)
     clock = Clock(hold_s=settings.offline_after_s)
-    engine = Engine(journal, clock, settings.limits, call_soon=loop.call_soon, fatal=_fatal)
+    engine = Engine(
+        journal,
+        clock,
+        settings.limits,
+        call_soon=loop.call_soon,
+        fatal=_fatal,
+        grant_s=settings.offline_after_s / 2,
+    )
     engine.start(VERSION)
     _calm_collector()
     keeping = _make_housekeeping(engine, journal, settings)

@@ -90,9 +90,26 @@ async def test_a_killed_client_is_noticed_and_what_it_may_have_shown_is_offered_
     again = await join("worker")
     assert again.name == "worker"
     got = await take(again, 2)
-    assert [(message.body, message.repeat) for message in got] == [("shown", True), ("unseen", False)]
+    # It was granted both, and nobody can ask it which it showed.
+    assert [(message.body, message.repeat) for message in got] == [("shown", True), ("unseen", True)]
     await again.confirm(got)
     assert await alice.status(shown) == {"worker": "read"}
+
+
+@pytest.mark.requirement("REC-1", "REC-2")
+async def test_a_client_that_takes_its_leave_says_what_it_has_shown(
+    home: Home, join: Join, program: StartProgram
+) -> None:
+    alice, worker = await join("alice"), await program("worker")
+    await alice.send("worker", "shown")
+    assert [message["body"] for message in await fetch(worker, 1)] == ["shown"]
+    unseen = (await alice.send("worker", "unseen")).id
+    assert await alice.status(unseen) == {"worker": "delivered"}
+    await worker.call("leave")
+    await until(lambda: is_offline(alice, "worker", "left"))
+    again = await join("worker")
+    got = await take(again, 2)
+    assert [(message.body, message.repeat) for message in got] == [("shown", True), ("unseen", False)]
 
 
 @pytest.mark.requirement("F2-4")

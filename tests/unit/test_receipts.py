@@ -11,6 +11,7 @@ from palaver.core.state import format_snapshot, parse_snapshot
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import Audience, MessagesRead, parse_batch
 from palaver.protocol.ids import parse_message_id
+from palaver.protocol.operations.agents import UnregisterAgent
 from palaver.protocol.operations.messages import (
     ClaimMessages,
     ConfirmMessages,
@@ -231,6 +232,27 @@ def test_only_what_the_session_had_claimed_may_be_a_repeat() -> None:
     hand_over(mesh)
     mesh.claim("bob", messages[0])
     mesh.lose("bob")
+    assert [seen_by(mesh, message) for message in messages] == ["s-bob", ""]
+
+
+@pytest.mark.parametrize("shown", [[], [0], [1, 0], [0, 7]])
+def test_a_client_that_takes_its_leave_knows_best_what_it_has_shown(shown: list[int]) -> None:
+    mesh, messages = mail(2)
+    hand_over(mesh)
+    mesh.claim("bob", *messages)
+    words = [[*messages, *["nonsense"] * 6][number] for number in shown]
+    mesh.run(UnregisterAgent(shown=words), mesh.caller("bob"))
+    expected = ["s-bob" if number in shown else "" for number in range(2)]
+    assert [seen_by(mesh, message) for message in messages] == expected
+
+
+@pytest.mark.parametrize("caller", ["operator", "beneath"])
+def test_who_makes_another_leave_cannot_say_what_that_has_shown(caller: str) -> None:
+    mesh, messages = mail(2)
+    hand_over(mesh)
+    mesh.claim("bob", messages[0])
+    who = OPERATOR if caller == "operator" else mesh.caller("bob", holds=False)
+    mesh.run(UnregisterAgent(name="bob", shown=[messages[1]]), who)
     assert [seen_by(mesh, message) for message in messages] == ["s-bob", ""]
 
 

@@ -16,7 +16,9 @@ def bind_registered(
     if reply.attached:
         source.attach(reply.id, holds=False)
         return
-    earlier = delivery.attach(reply.id, source, operation.session, pulls=operation.pulls)
+    earlier = delivery.attach(
+        reply.id, source, operation.session, pulls=operation.pulls, grants=operation.grants
+    )
     source.attach(reply.id, holds=True)
     tick.attached.append(Binding(reply.id, source, earlier))
 
@@ -27,7 +29,7 @@ def bind_updated(delivery: Delivery, tick: Tick, source: Source, reply: AgentRec
     if not source.caller.holds or reply.id == before:
         return
     session = delivery.sessions.pop(before)
-    earlier = delivery.attach(reply.id, source, session.word, pulls=session.pulls)
+    earlier = delivery.attach(reply.id, source, session.word, pulls=session.pulls, grants=session.grants)
     source.attach(reply.id, holds=True)
     tick.attached.append(Binding(reply.id, source, earlier, (before, session)))
 

@@ -1,8 +1,10 @@
 """Who is connected, what each client holds, and the hand-over of what waits.
 
 Hand-over happens in the tick that queued the message: the lease is committed together with it, and the
-offer leaves after the commit. What a session has claimed is kept here, in memory only: it matters until the
-session ends, and after a crash of the broker every lease counts as claimed.
+offer leaves after the commit. An offer is also the answer to the claim for a while: within it nobody else can
+get the messages, so the client may show them without asking, and all of them count as claimed. What else a
+session has claimed is kept here, in memory only: it matters until the session ends, and after a crash of the
+broker every lease counts as claimed.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ from palaver.protocol.frames import format_offer
 from palaver.protocol.ids import format_id, parse_id
 
 CLAIMED_MAX = 1_024
+OBSERVED = frozenset(
+    {MessagesRead, SessionStarted, AgentOnline, MessagesReturned, AgentForgotten, AgentOffline}
+)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -36,22 +41,26 @@ _encode = msgspec.json.Encoder().encode
 class Session:
     """One connected client of one agent."""
 
-    __slots__ = ("claimed", "pulls", "source", "word")
+    __slots__ = ("claimed", "grants", "pulls", "source", "word")
 
-    def __init__(self, source: Source, word: str, *, pulls: bool) -> None:
+    def __init__(self, source: Source, word: str, *, pulls: bool, grants: bool) -> None:
         self.source = source
         self.word = word
         self.pulls = pulls
         """It fetches its mail; it is only told that some waits."""
         self.claimed: set[str] = set()
         """Ids granted to it; those confirmed since are left in until there are too many."""
+        self.grants = grants
+        """What is offered to it may be shown without asking, for a while."""
 
 
 class Delivery:
     """The sessions by agent id, and which of them have something to be handed over."""
 
-    def __init__(self, load: Callable[[Sequence[int]], list[StoredMessage]]) -> None:
+    def __init__(self, load: Callable[[Sequence[int]], list[StoredMessage]], grant_s: float = 0.0) -> None:
         self._load = load
+        self._grant_s = grant_s
+        """How long after a sign of life a client has what it was offered to itself; 0: it always asks."""
         self._endings: list[str] = []
         self._callable: list[str] = []
         self.sessions: dict[str, Session] = {}
@@ -59,12 +68,19 @@ class Delivery:
 
     # -- sessions -------------------------------------------------------------------------------------
 
-    def attach(self, agent: str, source: Source, word: str, *, pulls: bool = False) -> Session | None:
+    def attach(
+        self, agent: str, source: Source, word: str, *, pulls: bool = False, grants: bool = False
+    ) -> Session | None:
         """`source` is now the client of `agent`; returns the session before it."""
         earlier = self.sessions.get(agent)
-        self.sessions[agent] = Session(source, word, pulls=pulls)
+        self.sessions[agent] = Session(source, word, pulls=pulls, grants=grants and self._grant_s > 0)
         self.dirty.add(agent)
         return earlier
+
+    def client_of(self, agent: str) -> Source | None:
+        """The connection of the agent's own client."""
+        session = self.sessions.get(agent)
+        return None if session is None else session.source
 
     def claim(self, state: State, agent: str, ids: list[str]) -> None:
         """Remember what was granted."""
@@ -74,23 +90,26 @@ class Delivery:
             held = {format_id("m", seq) for seq in state.agents[agent].leased}
             claimed.intersection_update(held)
 
-    def claimed(self, agent: str) -> list[int]:
-        """What the agent's client has taken over, confirmed or not."""
+    def claimed(self, state: State, agent: str) -> list[int]:
+        """What the agent's client may have shown, confirmed or not."""
         session = self.sessions.get(agent)
         if session is None:
             return []
+        if session.grants:
+            return sorted(state.agents[agent].leased)
         return sorted(seq for text in session.claimed if (seq := parse_id("m", text)) is not None)
 
     # -- the tick -------------------------------------------------------------------------------------
 
+    def note_queued(self, event: MessageQueued) -> None:
+        """A message waits: it can be handed to those of its recipients that are connected."""
+        for agent in event.recipients:
+            if agent in self.sessions:
+                self.dirty.add(agent)
+
     def observe(self, state: State, event: AnyEvent) -> None:
-        """See what an applied event means for what can be handed over."""
-        if isinstance(event, MessageQueued):
-            sessions = self.sessions
-            for agent in event.recipients:
-                if agent in sessions:
-                    self.dirty.add(agent)
-        elif isinstance(event, MessagesRead):
+        """See what one of the other `OBSERVED` events means for what can be handed over."""
+        if isinstance(event, MessagesRead):
             if state.agents[event.agent].pending:  # the window has room again
                 self.dirty.add(event.agent)
         elif isinstance(event, SessionStarted | AgentOnline | MessagesReturned):
@@ -124,8 +143,12 @@ class Delivery:
         self.dirty.clear()
         return ready
 
+    def note_waiting(self, agent: str) -> None:
+        """Mail waits that the agent's client has no room for: it is told how much."""
+        self._callable.append(agent)
+
     def tell(self, state: State) -> list[Source]:
-        """After the commit: say to clients that fetch their mail that some waits."""
+        """After the commit: say to clients that fetch their mail, or are behind with it, how much waits."""
         told: list[Source] = []
         for agent_id in self._callable:
             agent, session = state.agents.get(agent_id), self.sessions.get(agent_id)
@@ -150,17 +173,21 @@ class Delivery:
             frames: list[bytes] = []
             older: list[int] = []
             for seq in event.seqs:
-                message = fresh.get(seq)
-                if message is None:
-                    older.append(seq)
-                    continue
-                if seq not in encoded:
-                    encoded[seq] = _encode(message.record())
-                frames.append(encoded[seq])
+                frame = encoded.get(seq)
+                if frame is None:
+                    message = fresh.get(seq)
+                    if message is None:
+                        older.append(seq)
+                        continue
+                    frame = encoded[seq] = _encode(message.record())
+                frames.append(frame)
             if older:
                 frames = [*self._reload(agent, older), *frames]
-            session.source.offer(format_offer(frames, len(agent.pending)))
-            sources.append(session.source)
+            source = session.source
+            # A session is replaced after a longer silence only: who reads this in time has it alone.
+            until = source.last_seen + self._grant_s if session.grants else 0.0
+            source.offer(format_offer(frames, len(agent.pending), until))
+            sources.append(source)
         return sources
 
     def _reload(self, agent: Agent, seqs: list[int]) -> list[bytes]:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from palaver.broker.binding import bind_registered, bind_updated, dismiss_replaced, unbind
 from palaver.broker.clock import Clock
-from palaver.broker.delivery import Delivery
+from palaver.broker.delivery import OBSERVED, Delivery
 from palaver.broker.feed import Feed
 from palaver.broker.gathering import Gathering
 from palaver.broker.identity import is_alive
@@ -27,7 +27,7 @@ from palaver.broker.loading import load_state
 from palaver.broker.lookups import Lookups
 from palaver.broker.ports import Journal, Source
 from palaver.broker.refusals import Refusals
-from palaver.broker.tick import PARKED, PARKED_MAX, Tick
+from palaver.broker.tick import PARKED, PARKED_MAX, Job, Tick
 from palaver.core.context import (
     Caller,
     Decision,
@@ -50,9 +50,9 @@ from palaver.protocol.operations.messages import ClaimMessages, Sent
 
 log = logging.getLogger("palaver.engine")
 
-Job: TypeAlias = tuple[Source | None, int, Command | PalaverError]
-"""From whom, its number, and what; an error is a refusal that waits for its turn."""
 NOBODY = Caller(kind="script")
+FOLLOWED = frozenset({ClaimMessages, RegisterAgent, UpdateAgent, WatchFeed})
+"""Operations whose answer means something for the connection they came on."""
 
 
 class Engine:
@@ -67,6 +67,7 @@ class Engine:
         call_soon: Callable[[Callable[[], None]], object],
         fatal: Callable[[PalaverError], None],
         alive: Callable[[str], bool] = is_alive,
+        grant_s: float = 0.0,
     ) -> None:
         self._journal = journal
         self._call_soon = call_soon
@@ -80,7 +81,7 @@ class Engine:
         self.clock = clock
         self.state = State()
         self.storage_error: PalaverError | None = None
-        self.delivery = Delivery(journal.messages)
+        self.delivery = Delivery(journal.messages, grant_s)
         self.answerers: dict[type, Callable[[Any], Reply]] = {}
         """Operations that the broker answers of itself, not out of the state."""
         self.slow: dict[type, Callable[[Source, int, Any], None]] = {}  # answered later, beside the loop
@@ -220,17 +221,18 @@ class Engine:
         else:
             context.caller = source.caller
             context.group = source.group
-        if type(command) is EndSession and not self._ends(source, command):
-            return
-        if source is not None and type(command) in self.slow:
-            self.slow[type(command)](source, n, command)
+        kind = type(command)
+        if type(command) is EndSession and self.delivery.client_of(command.agent) is not source:
+            return  # the connection that is gone is no longer the one that matters
+        if source is not None and kind in self.slow:
+            self.slow[kind](source, n, command)
             tick.answers.append((source, 0, Done()))  # no answer yet, but the call is no longer queued
             return
         decision = self._answer(command)
-        if isinstance(decision, PalaverError):
+        if type(decision) is not Decision:
             if source is not None:
-                tick.answers.append((source, n, decision))
-                tick.refused.append((source.caller, command, decision))
+                tick.answers.append((source, n, decision))  # pyright: ignore[reportArgumentType]
+                tick.refused.append((source.caller, command, decision))  # pyright: ignore[reportArgumentType]
             return
         if decision.events:
             if self.storage_error is not None:
@@ -243,7 +245,7 @@ class Engine:
             if type(reply) is Sent:
                 if not reply.id or reply.recipients:
                     tick.refused.append((source.caller, command, reply))
-            else:
+            elif kind in FOLLOWED:
                 self._follow(tick, source, command, reply)
 
     def _follow(self, tick: Tick, source: Source, command: Any, reply: Any) -> None:
@@ -260,15 +262,13 @@ class Engine:
 
     def _answer(self, command: Command | PalaverError) -> Decision | PalaverError:
         """What the core, or the broker itself, says to a command."""
-        kind = type(command)
-        context = self._context
         try:
-            if kind in DECIDERS:
-                return decide(self.state, command, context)  # pyright: ignore[reportArgumentType]  # by the table
+            if type(command) in DECIDERS:
+                return decide(self.state, command, self._context)  # pyright: ignore[reportArgumentType]  # by the table
             if isinstance(command, PalaverError):
                 return command
-            check_caller(command, context)  # pyright: ignore[reportArgumentType]  # the rest are operations
-            return Decision(self.answerers[kind](command))
+            check_caller(command, self._context)  # pyright: ignore[reportArgumentType]  # the rest are operations
+            return Decision(self.answerers[type(command)](command))
         except PalaverError as error:
             return error
         except Exception:
@@ -286,19 +286,25 @@ class Engine:
                 seq = state.seq
                 tick.fresh[seq] = StoredMessage.of(seq, state.now, event, decision.texts[text])
                 text += 1
-            delivery.observe(state, event)
+                delivery.note_queued(event)
+            elif type(event) in OBSERVED:
+                delivery.observe(state, event)
 
     def _hand_over(self, tick: Tick) -> None:
         if self.storage_error is not None or not self.delivery.dirty:
             return
-        context = self._context
-        for agent in self.delivery.ready():
-            if agent not in self.state.agents:
+        state, context = self.state, self._context
+        for agent_id in self.delivery.ready():
+            agent = state.agents.get(agent_id)
+            if agent is None:
                 continue
-            for event in decide_hand_over(self.state, HandOver(agent), context).events:
-                apply(self.state, event)
+            events = decide_hand_over(state, HandOver(agent_id), context).events
+            for event in events:
+                apply(state, event)
                 tick.events.append(event)
                 tick.handed.append(event)  # pyright: ignore[reportArgumentType]  # that is all a hand-over makes
+            if not events and agent.pending and agent.online:
+                self.delivery.note_waiting(agent_id)
 
     def _commit(self, tick: Tick) -> None:
         state = self.state
@@ -325,13 +331,6 @@ class Engine:
         self.delivery.settle(self.state)
         for source in touched.values():
             source.flush()
-
-    # -- sessions -------------------------------------------------------------------------------------
-
-    def _ends(self, source: Source | None, command: EndSession) -> bool:
-        """Whether the connection that is gone is still the one that matters."""
-        session = self.delivery.sessions.get(command.agent)
-        return (session.source if session is not None else None) is source
 
     # -- when the disk says no ------------------------------------------------------------------------
 

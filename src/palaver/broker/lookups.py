@@ -127,9 +127,10 @@ class Lookups:
     # -- sessions -------------------------------------------------------------------------------------
 
     def claimed(self, agent: str) -> list[int]:
-        """What the agent's client has claimed and not confirmed."""
-        leased = self._state().agents[agent].leased
-        return [seq for seq in self._delivery.claimed(agent) if seq in leased]
+        """What the agent's client may have shown and did not confirm."""
+        state = self._state()
+        leased = state.agents[agent].leased
+        return [seq for seq in self._delivery.claimed(state, agent) if seq in leased]
 
     def last_seen(self, agent: str) -> float:
         """When an agent last gave a sign of life; 0 if it is not connected."""

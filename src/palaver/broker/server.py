@@ -107,6 +107,7 @@ class Server:
                 awake=self.engine.clock.awake,
                 heartbeat_s=self.heartbeat_s,
                 pid=os.getpid(),
+                clock=time.monotonic(),
             )
         )
 

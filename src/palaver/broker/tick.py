@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from palaver.broker.delivery import Session
 from palaver.broker.ports import Source
 from palaver.core.context import Caller, EndSession, NoteEvidence, NoteRefusals, ReportTurn, ReturnLease
+from palaver.core.kernel import Command
 from palaver.core.records import StoredMessage
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import AnyEvent, MessagesDelivered
@@ -15,6 +16,9 @@ from palaver.protocol.operations.base import Reply
 PARKED = (EndSession, NoteEvidence, NoteRefusals, ReportTurn, ReturnLease)
 """What happened whether it can be stored or not: it waits until it can."""
 PARKED_MAX = 100_000
+
+Job: TypeAlias = tuple[Source | None, int, Command | PalaverError]
+"""From whom, its number, and what; an error is a refusal that waits for its turn."""
 
 
 class Binding(NamedTuple):

@@ -102,13 +102,13 @@ class Speaker(Agent):
         Raises:
             PalaverError: `limit_exceeded`: so much unread mail waits that a reply cannot be seen behind it.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + wait_s
+        deadline = self._connected.loop.time() + wait_s
         while True:
             found = next((key for key, record in self._offered.items() if record.re == message_id), None)
             if found is not None:
                 record = self._offered.pop(found)
                 if (await self._connected.call(ClaimMessages(ids=[found]))).ids:
+                    self._shown.add(found)
                     return record
                 continue
             if self.waiting:
@@ -118,12 +118,7 @@ class Speaker(Agent):
                     f"{message_id} was sent, but {count} unread messages wait before any reply.",
                     "Read them with `palaver inbox`.",
                 )
-            self._raise_failure()
-            self._arrived.clear()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._arrived.wait()
-            except TimeoutError:
+            if not await self._wait(deadline):
                 return None
 
 

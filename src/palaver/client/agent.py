@@ -1,8 +1,9 @@
 """One agent's own handle on the mesh: `async with palaver.connect("alice") as me`.
 
-Messages are pushed to the client and wait here until the application asks. Only then are they claimed, by a
-round trip: a message that went to another session meanwhile is never shown. What was shown stays known until
-it is confirmed, so a broker that restarts and offers it again shows nothing twice.
+Messages are pushed to the client and wait here until the application asks. An offer says until when nobody
+else can get its messages: before that they are shown at once. Later they are claimed first, by a round trip,
+so a message that went to another session meanwhile is never shown. What was shown stays known until it is
+confirmed, so a broker that restarts and offers it again shows nothing twice.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from palaver.client.connection import Connection
 from palaver.client.kin import KinCalls
 from palaver.client.links import LinkCalls
 from palaver.client.past import PastCalls
+from palaver.client.status import Status
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.frames import Welcome
 from palaver.protocol.operations.agents import (
@@ -45,7 +47,6 @@ from palaver.protocol.operations.messages import (
     Mode,
     Offer,
     PeekMessages,
-    RecipientStatus,
     SendMessage,
     Sent,
 )
@@ -61,15 +62,6 @@ Receipt: TypeAlias = Sent
 LEAVE_S = 2.0
 
 
-class Status(dict[str, str]):
-    """How far a message got: state by recipient; `recipients` adds evidence and time."""
-
-    def __init__(self, message_id: str, recipients: Sequence[RecipientStatus]) -> None:
-        super().__init__({recipient.name: recipient.state for recipient in recipients})
-        self.id = message_id
-        self.recipients = tuple(recipients)
-
-
 class Agent(KinCalls, LinkCalls, PastCalls):
     """The agent that this program is. Use it as an async context manager."""
 
@@ -78,8 +70,14 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         self._profile = profile
         self._client: Client | None = None
         self._offered: dict[str, MessageRecord] = {}
+        self._until = 0.0
+        """All that is offered is granted until then, on the monotonic clock."""
+        self._same_clock = False
         self._shown: set[str] = set()
-        self._arrived = asyncio.Event()
+        self._waiters: list[asyncio.Future[None]] = []
+        """Those who wait for an offer."""
+        self._alarm: asyncio.TimerHandle | None = None
+        """Wakes them at the earliest end of a wait, and outlives it: most waits end by an offer."""
         self._beat: asyncio.TimerHandle | None = None
         self._birth_offset_s = 0.0
         self._counter = 0
@@ -94,7 +92,8 @@ class Agent(KinCalls, LinkCalls, PastCalls):
             **self._client_options,
             on_offer=self._take_offer,
             on_connected=self._register,
-            on_failed=self._arrived.set,
+            on_failed=self._wake,
+            on_lost=self._void_grant,
         )
         try:
             await self._client.open()
@@ -108,12 +107,13 @@ class Agent(KinCalls, LinkCalls, PastCalls):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._beat is not None:
-            self._beat.cancel()
+        for timer in (self._beat, self._alarm):
+            if timer is not None:
+                timer.cancel()
         client = self._connected
         try:
             if not self.attached and await client.back(LEAVE_S):
-                await client.call(UnregisterAgent(), deadline_s=LEAVE_S)
+                await client.call(UnregisterAgent(shown=list(self._shown)), deadline_s=LEAVE_S)
         except PalaverError as refusal:
             log.debug("left without a word: %s", refusal)
         finally:
@@ -122,6 +122,7 @@ class Agent(KinCalls, LinkCalls, PastCalls):
     async def _register(self, connection: Connection, welcome: Welcome) -> None:
         client = self._connected
         self._offered.clear()
+        self._same_clock = connection.same_clock
         self._birth_offset_s = welcome.awake - monotonic()
         # Coming back it must be the same agent: a farewell may have been lost with the connection.
         profile = msgspec.structs.replace(self._profile, resume="" if self.attached else self.id)
@@ -180,6 +181,7 @@ class Agent(KinCalls, LinkCalls, PastCalls):
     ) -> Peer:
         """Change this agent's name, capabilities or metadata."""
         words = None if capabilities is None else list(capabilities)
+        self._void_grant()  # under another name the mail may be another one's
         record = await self._connected.call(UpdateAgent(name=name, capabilities=words, metadata=metadata))
         if self._registered is not None:
             self._registered = msgspec.structs.replace(self._registered, name=record.name)
@@ -272,9 +274,9 @@ class Agent(KinCalls, LinkCalls, PastCalls):
 
         Confirm what was dealt with: until then it counts as delivered, not as read.
         """
-        deadline = asyncio.get_running_loop().time() + wait_s
+        deadline = self._connected.loop.time() + wait_s
         while True:
-            taken = await self._take(limit)
+            taken = await self._take(limit) if self._offered else []
             if taken:
                 return taken
             if not await self._wait(deadline):
@@ -284,6 +286,8 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         """Say that messages were read; returns how many became so by this call."""
         words = [each if isinstance(each, str) else each.id for each in ids]
         confirmed = await self._connected.call(ConfirmMessages(ids=words))
+        for word in words:  # a broker that began anew may have offered it again meanwhile
+            self._offered.pop(word, None)
         self._shown.difference_update(words)
         return confirmed.count
 
@@ -303,48 +307,78 @@ class Agent(KinCalls, LinkCalls, PastCalls):
 
     def _take_offer(self, offer: Offer) -> None:
         self.waiting = offer.waiting
-        for record in offer.messages:
-            self._offered[record.id] = record
-        self._arrived.set()
+        if offer.messages:  # else it only tells how many wait
+            until = offer.until if self._same_clock else 0.0
+            self._until = min(self._until, until) if self._offered else until
+            for record in offer.messages:
+                self._offered[record.id] = record
+        self._wake()
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _void_grant(self) -> None:
+        self._until = 0.0
 
     async def _take(self, limit: int | None) -> list[Message]:
-        """Claim what was offered, and return what of it was not shown before."""
-        if not self._offered:
-            self._raise_failure()
-            return []
+        """Take what was offered, claimed if need be, and return what of it was not shown before."""
         if limit is None or limit >= len(self._offered):
             taken, self._offered = self._offered, {}
         else:
             taken = {key: self._offered.pop(key) for key in list(self._offered)[:limit]}
+        if monotonic() < self._until:
+            return self._show(taken, taken)
         try:
             claimed = await self._connected.call(ClaimMessages(ids=list(taken)))
         except BaseException:
             self._offered = {**taken, **self._offered}
+            self._void_grant()
             raise
         self.waiting = claimed.waiting
-        fresh = [taken[key] for key in claimed.ids if key in taken and key not in self._shown]
-        self._shown.update(claimed.ids)
+        return self._show(claimed.ids, taken)
+
+    def _show(self, granted: Iterable[str], taken: dict[str, MessageRecord]) -> list[Message]:
+        fresh = [taken[key] for key in granted if key in taken and key not in self._shown]
+        self._shown.update(granted)
         return fresh
 
     async def _wait(self, deadline: float) -> bool:
-        """Wait for an offer; False if none came in time."""
-        loop = asyncio.get_running_loop()
-        while not self._offered:
-            self._arrived.clear()
-            if loop.time() >= deadline:
-                return False
-            timer = loop.call_at(deadline, self._arrived.set)
-            try:
-                await self._arrived.wait()
-            finally:
-                timer.cancel()
-            self._raise_failure()
+        """Wait for the next offer, or for the end of the connection; False if neither came in time.
+
+        Raises:
+            PalaverError: the connection is over for good.
+        """
+        client = self._connected
+        if client.failure is not None:
+            raise client.failure
+        loop = client.loop
+        if loop.time() >= deadline:
+            return False
+        self._set_alarm(loop, deadline)
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
         return True
 
-    def _raise_failure(self) -> None:
-        failure = self._connected.failure
-        if failure is not None:
-            raise failure
+    def _set_alarm(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
+        """See to it that those who wait are woken by then; each looks for itself whether its time is over."""
+        alarm = self._alarm
+        if alarm is not None:
+            if alarm.when() <= deadline:
+                return
+            alarm.cancel()
+        self._alarm = loop.call_at(deadline, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._wake()
 
 
 def profile_of(
@@ -359,4 +393,5 @@ def profile_of(
         cwd=os.getcwd(),
         session=secrets.token_hex(16),
         owns_process=kind != "script",
+        grants=True,
     )

@@ -78,6 +78,7 @@ class Client:
         on_feed: Callable[[FeedEvent], None] | None = None,
         on_connected: Callable[[Connection, Welcome], Awaitable[None]] | None = None,
         on_failed: Callable[[], None] | None = None,
+        on_lost: Callable[[], None] | None = None,
     ) -> None:
         self._path = path
         self._program = program
@@ -86,6 +87,7 @@ class Client:
         self._on_feed = on_feed
         self._on_connected = on_connected
         self._on_failed = on_failed
+        self._on_lost = on_lost
         self._connection: Connection | None = None
         self._open: dict[int, OpenCall] = {}
         self._number = 0
@@ -94,7 +96,7 @@ class Client:
         self._wanted = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        self._loop = asyncio.get_running_loop()
+        self.loop = self._loop = asyncio.get_running_loop()
         self._ready = False
         self._dismissed = False
         self._joining: asyncio.Future[Any] | None = None
@@ -287,6 +289,8 @@ class Client:
     def _note_lost(self, connection: Connection) -> None:
         if connection is not self._connection:
             return
+        if self._on_lost is not None:
+            self._on_lost()
         self._ready = False
         self._joined.clear()
         goodbye = connection.goodbye

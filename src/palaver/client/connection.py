@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import cast
 
 from palaver.protocol.errors import PalaverError
@@ -20,12 +21,16 @@ from palaver.protocol.frames import (
 )
 
 GREETING_S = 10.0
+BUFFER_BYTES = 16 << 10
 REPLY_BYTES_MAX = 64 << 20
 """The broker is trusted; a listing of ten thousand agents must fit."""
 
 
-class Connection(asyncio.Protocol):
-    """Hands every frame to `on_frame`, and tells `on_lost` once that it is over."""
+class Connection(asyncio.BufferedProtocol):
+    """Hands every frame to `on_frame`, and tells `on_lost` once that it is over.
+
+    It reads into a buffer of its own: asyncio's loop would map fresh memory for each read.
+    """
 
     def __init__(
         self, on_frame: Callable[[BrokerFrame], None], on_lost: Callable[[Connection], None]
@@ -33,9 +38,15 @@ class Connection(asyncio.Protocol):
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._decoder = LineDecoder(REPLY_BYTES_MAX)
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self._transport: asyncio.Transport | None = None
-        self._welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._out: list[bytes] = []
+        self._welcome: asyncio.Future[Welcome] = self._loop.create_future()
         self._greeted = False
+        self.same_clock = False
+        """Whether the broker's monotonic clock is this process's too: it is on one machine, outside of
+        containers with a clock of their own."""
         self.goodbye: PalaverError | None = None
         """Why the broker closed the connection, if it said so."""
 
@@ -45,10 +56,13 @@ class Connection(asyncio.Protocol):
         Raises:
             PalaverError: the broker refuses, or is none.
         """
+        asked = monotonic()
         self.write(format_frame(Hello(palaver=PROTOCOL, program=program)))
         try:
             async with asyncio.timeout(GREETING_S):
-                return await self._welcome
+                welcome = await self._welcome
+            self.same_clock = asked <= welcome.clock <= monotonic()
+            return welcome
         except TimeoutError:
             self.close()
             raise PalaverError("unreachable", "The broker accepts connections but does not answer.") from None
@@ -59,12 +73,20 @@ class Connection(asyncio.Protocol):
         return self._transport is not None
 
     def write(self, data: bytes) -> None:
-        """Send bytes; silently nothing once the connection is over."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+        """Send bytes, together with all that is written in this turn of the loop."""
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(data)
+
+    def _flush(self) -> None:
+        """Silently nothing once the connection is over."""
+        out, self._out = self._out, []
+        if out and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def close(self) -> None:
         """End the connection."""
+        self._flush()
         if self._transport is not None:
             self._transport.close()
 
@@ -73,10 +95,15 @@ class Connection(asyncio.Protocol):
         # uvloop's transports have the methods of asyncio's, but are not of its class
         self._transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        del sizehint
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Cut the bytes into frames."""
         try:
-            lines = self._decoder.feed(data)
+            lines = self._decoder.feed(bytes(self._buffer[:nbytes]))
             if not self._greeted and lines:
                 self._take_welcome(lines.pop(0))
             for line in lines:

@@ -32,7 +32,7 @@ from palaver.protocol.events import (
     BrokerStarted,
     SessionStarted,
 )
-from palaver.protocol.ids import format_id
+from palaver.protocol.ids import format_id, parse_id
 from palaver.protocol.operations.agents import (
     Done,
     RegisterAgent,
@@ -231,12 +231,20 @@ def decide_unregister(state: State, operation: UnregisterAgent, context: Context
     events: list[AnyEvent] = []
     texts: list[str] = []
     if agent.online or agent.offline_reason == "silent":
-        events.append(AgentOffline(agent.id, "left", context.claimed(agent.id)))
+        events.append(AgentOffline(agent.id, "left", _shown(agent, operation, context)))
     if operation.forget:
         expired = expire_all(state, agent, context)
         events += [*expired.events, AgentForgotten(agent.id)]
         texts += expired.texts
     return Decision(Done(), events, texts)
+
+
+def _shown(agent: Agent, operation: UnregisterAgent, context: Context) -> list[int]:
+    """What the session that ends has shown: its own client knows, of another's all that it may have."""
+    if operation.shown is None or not (context.caller.holds and context.caller.agent == agent.id):
+        return context.claimed(agent.id)
+    seqs = {parse_id("m", text) for text in operation.shown}
+    return [seq for seq in agent.leased if seq in seqs]
 
 
 def decide_end_session(state: State, command: EndSession, context: Context) -> Decision:

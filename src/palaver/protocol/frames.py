@@ -61,6 +61,8 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """The clock of request ids: seconds; it never jumps."""
     heartbeat_s: float
     pid: int = 0
+    clock: float = 0.0
+    """The machine's monotonic clock as the broker reads it: shared by a client that reads the same."""
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
@@ -159,9 +161,10 @@ def format_error(n: int, error: PalaverError) -> bytes:
     return b'{"n":%d,"error":%b}\n' % (n, _encoder.encode(Fault.of(error)))
 
 
-def format_offer(messages: list[bytes], waiting: int) -> bytes:
+def format_offer(messages: list[bytes], waiting: int, until: float = 0.0) -> bytes:
     """Encode messages, already encoded one by one, as one offer."""
-    return b'{"offer":{"messages":[%b],"waiting":%d}}\n' % (b",".join(messages), waiting)
+    words = messages[0] if len(messages) == 1 else b",".join(messages)
+    return b'{"offer":{"messages":[%b],"waiting":%d,"until":%.3f}}\n' % (words, waiting, until)
 
 
 def format_feed(event: FeedEvent) -> bytes:

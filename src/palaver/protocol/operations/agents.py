@@ -97,6 +97,9 @@ class RegisterAgent(Operation[Registered], frozen=True, kw_only=True):
     """Whether this process *is* the agent: all that runs beneath it then speaks as this agent only."""
     pulls: bool = False
     """It fetches its mail with `take_messages`: nothing is pushed to it, it is only told that mail waits."""
+    grants: bool = False
+    """It shows what it is offered without claiming it, until the moment that the offer names. Whatever it
+    is offered counts as shown, unless it says otherwise when it leaves."""
 
 
 class Done(Reply, frozen=True, kw_only=True):
@@ -140,6 +143,8 @@ class UnregisterAgent(Operation[Done], frozen=True, kw_only=True):
     name: str | None = None
     """Another agent's name: for the operator only."""
     forget: bool = False
+    shown: list[str] | None = None
+    """Of one's own farewell: the messages that were shown and not confirmed. Left out: any may have been."""
 
 
 class Heartbeat(Operation[Done], frozen=True, kw_only=True):

@@ -204,3 +204,5 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     messages: list[MessageRecord]
     waiting: int = 0
     """How many more wait beyond what this client may hold at once."""
+    until: float = 0.0
+    """Granted until then on the machine's monotonic clock: shown before it without asking, else claimed."""
