@@ -45,6 +45,16 @@ class PalaverClient:
         await self._joined.aclose()
 
 
+async def join_as(name: str, home: Path) -> PalaverClient:
+    """Join under a name; another one given by the broker would break the ring, so it is refused."""
+    joined = AsyncExitStack()
+    agent = await joined.enter_async_context(palaver.connect(name, kind="script", home=home))
+    if agent.name != name:
+        await joined.aclose()
+        raise RoundFailed(f"asked for the name {name}, got {agent.name}: {agent.note}")
+    return PalaverClient(agent, joined)
+
+
 class PalaverEngine:
     """The broker in a home of its own below the folder it is started in."""
 
@@ -106,13 +116,8 @@ class PalaverEngine:
         return await self.join(f"agent-{number}")
 
     async def join(self, name: str) -> PalaverClient:
-        """Join under a name; another one given by the broker would break the ring, so it is refused."""
-        joined = AsyncExitStack()
-        agent = await joined.enter_async_context(palaver.connect(name, kind="script", home=self._home))
-        if agent.name != name:
-            await joined.aclose()
-            raise RoundFailed(f"asked for the name {name}, got {agent.name}: {agent.note}")
-        return PalaverClient(agent, joined)
+        """Join under a name."""
+        return await join_as(name, self._home)
 
     def stop(self) -> None:
         if not self._started:

@@ -4,10 +4,11 @@ from functools import partial
 
 from bench.engine import Engine
 from bench.engines.echo import EchoEngine
+from bench.engines.floor import FloorEngine
 from bench.engines.naive import NaiveEngine
 from bench.engines.palaver_broker import PalaverEngine
 from bench.engines.redis_streams import RedisEngine
-from bench.report import Section, Target, compare
+from bench.report import Detail, Ratio, Section, Target, compare
 from bench.rounds import interleave
 from bench.workshop import MESSAGES_PER_S, Workshop, load_detail
 
@@ -25,6 +26,7 @@ def engines(peers: frozenset[str]) -> list[Engine]:
     """All that take part, palaver first."""
     known: list[Engine] = [
         EchoEngine(),
+        FloorEngine(),
         RedisEngine("always"),
         RedisEngine("always", "tuned"),
         RedisEngine("everysec"),
@@ -48,6 +50,7 @@ def measure_load(workshop: Workshop, *, clients: int, body_bytes: int) -> Sectio
         number = TARGETS.get((clients, body_bytes, peer.contender))
         target = None if number is None else Target("≥", number)
         section.ratios.append(compare(f"{row}: durable", MESSAGES_PER_S, ours, peer, "per_s", target=target))
+    section.ratios += _floor_ratios(row, details)
     for name in ("redis always", "naive"):
         peer = next(detail for detail in peers if detail.contender == name)
         section.ratios += [
@@ -55,3 +58,12 @@ def measure_load(workshop: Workshop, *, clients: int, body_bytes: int) -> Sectio
             compare(f"{row}: send→receive p50", "us", ours, peer, "receive_p50_us", better="lower"),
         ]
     return section
+
+
+def _floor_ratios(row: str, details: list[Detail]) -> list[Ratio]:
+    """What the stack could reach at most against Redis: a target above it is out of reach for any broker."""
+    known = {detail.contender: detail for detail in details}
+    if not {"floor", "redis always"} <= known.keys():
+        return []
+    floor, redis = known["floor"], known["redis always"]
+    return [compare(f"{row}: a broker that does nothing", MESSAGES_PER_S, floor, redis, "per_s")]
