@@ -115,12 +115,12 @@ class LineDecoder:
 
     def __init__(self, bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
-        self._rest = b""
+        self._rest = bytearray()  # it grows in place: a large line may come in very many pieces
 
     @property
     def rest(self) -> bytes:
         """The unfinished line."""
-        return self._rest
+        return bytes(self._rest)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take bytes in and return the lines they complete.
@@ -128,13 +128,18 @@ class LineDecoder:
         Raises:
             PalaverError: `frame_too_large`; the stream cannot be read on.
         """
-        if not self._rest and 0 < data.find(b"\n") == len(data) - 1 <= self._bytes_max:
+        rest, end = self._rest, data.find(b"\n")
+        if not rest and 0 < end == len(data) - 1 <= self._bytes_max:
             return [data]  # the usual case: one whole line; its newline is white space to a JSON parser
-        lines = (self._rest + data).split(b"\n") if self._rest else data.split(b"\n")
-        longest = len(self._rest) + len(data)
-        self._rest = lines.pop()
-        if longest > self._bytes_max and max(map(len, [*lines, self._rest])) > self._bytes_max:
-            self._rest = b""
+        lines: list[bytes] = []
+        size = len(rest) + len(data)
+        if end >= 0:
+            lines = (bytes(rest) + data if rest else data).split(b"\n")
+            data = lines.pop()
+            rest.clear()
+        rest += data
+        if size > self._bytes_max and max(map(len, [*lines, rest])) > self._bytes_max:
+            rest.clear()
             raise PalaverError("frame_too_large", f"A line is longer than {self._bytes_max} bytes.")
         return lines
 
