@@ -16,6 +16,7 @@ from bench.report import Section, Target, compare
 from bench.rounds import interleave
 from bench.workshop import Workshop, part_detail
 from palaver.client.agent import profile_of
+from palaver.client.inbox import Inbox
 from palaver.protocol.operations.messages import Offer
 from palaver.sdk import client_options
 from palaver.settings import load_settings
@@ -37,6 +38,18 @@ class FanOut:
     ack_us: float
 
 
+class NotingInbox(Inbox):
+    """Tells when something has come."""
+
+    def __init__(self, came: asyncio.Event) -> None:
+        super().__init__()
+        self._came = came
+
+    def put(self, offer: Offer) -> None:
+        super().put(offer)
+        self._came.set()
+
+
 class Receiver(palaver.Agent):
     """A member that notes when an offer has come, before anything is done with it."""
 
@@ -44,10 +57,7 @@ class Receiver(palaver.Agent):
         options = client_options(load_settings(home=engine.home), program="bench", autostart=False)
         super().__init__(options, profile_of(name, kind="script", capabilities=[], metadata=None))
         self.offered = asyncio.Event()
-
-    def _take_offer(self, offer: Offer) -> None:
-        super()._take_offer(offer)
-        self.offered.set()
+        self._inbox = NotingInbox(self.offered)
 
 
 def measure_link_fan_out(workshop: Workshop) -> Section:

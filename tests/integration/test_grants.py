@@ -13,6 +13,7 @@ import pytest
 
 import palaver
 from palaver.settings import load_settings
+from tests.integration.program import StartProgram
 from tests.integration.world import WITHIN_S, Home, Join, until
 
 FAR = 1e12
@@ -24,20 +25,31 @@ class Script:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._writer: asyncio.StreamWriter | None = None
-        self.joined = 0
+        self.connections = 0
         self.served: set[asyncio.StreamWriter] = set()
         self.claims: list[list[str]] = []
         """The ids of each claim; all are granted."""
+        self.calls: list[dict[str, Any]] = []
+        self.admits, self.grants = asyncio.Event(), asyncio.Event()
+        """Cleared: greetings, or claims, wait for their answer."""
+        self.admits.set()
+        self.grants.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection."""
         self._writer = writer
         self.served.add(writer)
+        self.connections += 1
         await reader.readline()
+        await self.admits.wait()
         self._say(palaver=1, version="0", awake=1.0, heartbeat_s=30.0, clock=self._clock())
         while line := await reader.readline():
             call = json.loads(line)
-            if call["n"]:
+            self.calls.append(call["do"])
+            if call["do"]["op"] == "claim_messages" and not self.grants.is_set():
+                await self.grants.wait()
+                self._say(n=call["n"], error={"code": "internal", "message": "As the test wants it."})
+            elif call["n"]:
                 self._say(n=call["n"], ok=self._answer(call["do"]))
         writer.close()
         await writer.wait_closed()
@@ -48,8 +60,6 @@ class Script:
         if word == "claim_messages":
             self.claims.append(operation["ids"])
             return {"ids": operation["ids"]}
-        if word == "register_agent":
-            self.joined += 1
         named = {"id": "a1", "name": "worker", "kind": "script", "status": "online"}
         return {"confirm_messages": {"count": 1}, "unregister_agent": {}}.get(word, named)
 
@@ -138,11 +148,44 @@ async def test_a_grant_ends_with_its_connection(home: Home) -> None:
     async with scripted(home.path) as script, palaver.connect("worker", home=home.path) as worker:
         script.offer("m1", until_s=FAR)
         await until(lambda: offered(worker))
+        script.admits.clear()
         script.hang_up()
-        await until(lambda: script.joined == 2 and not offered(worker))
-        assert await worker.messages() == []
-        script.offer("m1", until_s=FAR)
-        assert await ids_of(worker) == ["m1"]
+        await until(lambda: script.connections == 2)
+        asking = asyncio.create_task(ids_of(worker))
+        await until(lambda: not offered(worker))
+        script.admits.set()
+        assert await asking == ["m1"]
+        assert script.claims == [["m1"]]
+
+
+@pytest.mark.requirement("REC-3")
+async def test_what_comes_during_a_claim_that_fails_is_claimed_with_it(home: Home) -> None:
+    async with scripted(home.path) as script, palaver.connect("worker", home=home.path) as worker:
+        script.grants.clear()
+        script.offer("m1", until_s=0.0)
+        asking = asyncio.create_task(ids_of(worker))
+        await until(lambda: script.calls[-1]["op"] == "claim_messages")
+        script.offer("m2", until_s=FAR)
+        await until(lambda: offered(worker))
+        script.grants.set()
+        with pytest.raises(palaver.PalaverError):
+            await asking
+        assert await ids_of(worker) == ["m1", "m2"]
+        assert script.claims == [["m1", "m2"]]
+
+
+@pytest.mark.parametrize("tells", [True, False])
+async def test_a_broker_that_tells_no_clock_is_asked_for_no_grants_and_told_nothing_of_them(
+    home: Home, tells: bool
+) -> None:
+    clock = time.monotonic if tells else lambda: 0.0
+    async with scripted(home.path, clock) as script:
+        async with palaver.connect("worker", home=home.path) as worker:
+            script.offer("m1", until_s=FAR)
+            assert await ids_of(worker) == ["m1"]
+        words = {call["op"]: call for call in script.calls}
+        assert words["register_agent"].get("grants", False) is tells
+        assert words["unregister_agent"].get("shown") == (["m1"] if tells else None)
 
 
 @pytest.mark.requirement("REC-3")
@@ -170,6 +213,95 @@ async def test_a_message_reaches_the_application_without_asking_a_broker_that_st
         home.signal(signal.SIGCONT)
 
 
+@pytest.mark.requirement("REC-3")
+async def test_a_session_that_has_left_shows_nothing_more(home: Home, join: Join) -> None:
+    alice = await join("alice")
+    async with palaver.connect("worker", home=home.path) as worker:
+        await alice.send("worker", "once")
+        await until(lambda: offered(worker))
+    with pytest.raises(palaver.PalaverError):
+        await worker.messages()
+    again = await join("worker")
+    assert [message.repeat for message in await again.messages(wait_s=WITHIN_S)] == [False]
+
+
+@pytest.mark.requirement("REC-2", "REC-3")
+async def test_what_is_being_claimed_while_the_agent_leaves_may_have_been_shown(
+    home: Home, join: Join
+) -> None:
+    alice = await join("alice")
+    async with palaver.connect("worker", home=home.path) as worker:
+        await alice.send("worker", "once")
+        await until(lambda: offered(worker))
+        await worker.update(capabilities=["parsing"])  # the grant is over
+        asking = asyncio.create_task(worker.messages(wait_s=WITHIN_S))
+        await asyncio.sleep(0)  # it has asked, and no answer can be here yet
+        assert not offered(worker)
+    assert [message.body for message in await asking] == ["once"]
+    again = await join("worker")
+    assert [message.repeat for message in await again.messages(wait_s=WITHIN_S)] == [True]
+
+
+@pytest.mark.requirement("REC-2", "REC-3")
+@pytest.mark.parametrize("breaks", ["connection", "broker"])
+async def test_the_mark_of_a_repeat_outlives_a_break_before_the_message_is_shown(
+    home: Home, join: Join, program: StartProgram, breaks: str
+) -> None:
+    alice, first = await join("alice"), await program("worker")
+    await alice.send("worker", "once")
+    assert [message["body"] for message in await first.call("messages", WITHIN_S)] == ["once"]
+    await first.kill()
+    await until(lambda: is_away(alice, "worker"))
+    second = await join("worker")
+    await until(lambda: offered(second))
+    client = second._client  # pyright: ignore[reportPrivateUsage]  # the line is to break where nobody may
+    assert client is not None
+    line = client._connection  # pyright: ignore[reportPrivateUsage]
+    assert line is not None
+    if breaks == "broker":
+        home.signal(signal.SIGKILL)
+    else:
+        line.close()
+    await until(lambda: client._connection is not line and offered(second))  # pyright: ignore[reportPrivateUsage]
+    assert [message.repeat for message in await second.messages(wait_s=WITHIN_S)] == [True]
+
+
+async def is_away(agent: palaver.Agent, name: str) -> bool:
+    """Whether an agent is offline."""
+    return (await agent.peer(name)).status == "offline"
+
+
+async def test_an_agent_that_joins_again_waits_as_long_as_it_is_told(home: Home) -> None:
+    worker = palaver.connect("worker", home=home.path)
+    async with worker:
+        waiting = asyncio.create_task(worker.messages(wait_s=0.2))
+        await asyncio.sleep(0)
+        waiting.cancel()
+    async with worker, asyncio.timeout(WITHIN_S):
+        assert await worker.messages(wait_s=0.3) == []
+
+
+async def test_a_short_wait_ends_in_time_beside_a_long_one(home: Home, join: Join) -> None:
+    worker = await join("worker")
+    long = asyncio.create_task(worker.messages(wait_s=3_600.0))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(WITHIN_S):
+        assert await worker.messages(wait_s=0.05) == []
+    long.cancel()
+
+
+@pytest.mark.requirement("SEC-3")
+async def test_a_call_too_long_for_a_frame_is_refused_and_the_connection_goes_on(
+    home: Home, join: Join
+) -> None:
+    alice, bob = await join("alice"), await join("bob")
+    with pytest.raises(palaver.PalaverError) as refusal:
+        await alice.send("bob", "x" * (1 << 20))
+    assert refusal.value.code == "frame_too_large"
+    assert (await alice.send("bob", "short")).status == "received"
+    assert [message.body for message in await bob.messages(wait_s=WITHIN_S)] == ["short"]
+
+
 def offered(agent: palaver.Agent) -> dict[str, Any]:
     """What has come and was not shown yet; only the client knows."""
-    return agent._offered  # pyright: ignore[reportPrivateUsage]
+    return agent._inbox.offered  # pyright: ignore[reportPrivateUsage]

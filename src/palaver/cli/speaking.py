@@ -104,15 +104,17 @@ class Speaker(Agent):
         """
         deadline = self._connected.loop.time() + wait_s
         while True:
-            found = next((key for key, record in self._offered.items() if record.re == message_id), None)
+            found = next(
+                (key for key, record in self._inbox.offered.items() if record.re == message_id), None
+            )
             if found is not None:
-                record = self._offered.pop(found)
+                record = self._inbox.offered.pop(found)
                 if (await self._connected.call(ClaimMessages(ids=[found]))).ids:
-                    self._shown.add(found)
+                    self._inbox.shown.add(found)
                     return record
                 continue
             if self.waiting:
-                count = len(self._offered) + self.waiting
+                count = len(self._inbox.offered) + self.waiting
                 raise PalaverError(
                     "limit_exceeded",
                     f"{message_id} was sent, but {count} unread messages wait before any reply.",

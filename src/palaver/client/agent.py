@@ -1,9 +1,8 @@
 """One agent's own handle on the mesh: `async with palaver.connect("alice") as me`.
 
-Messages are pushed to the client and wait here until the application asks. An offer says until when nobody
-else can get its messages: before that they are shown at once. Later they are claimed first, by a round trip,
-so a message that went to another session meanwhile is never shown. What was shown stays known until it is
-confirmed, so a broker that restarts and offers it again shows nothing twice.
+Messages are pushed to the client and wait in its inbox until the application asks. An offer says until when
+nobody else can get its messages: before that they are shown at once. Later they are claimed first, by a round
+trip, so a message that went to another session meanwhile is never shown.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import msgspec
 
 from palaver.client.client import CALL_S, Client
 from palaver.client.connection import Connection
+from palaver.client.inbox import Inbox
 from palaver.client.kin import KinCalls
 from palaver.client.links import LinkCalls
 from palaver.client.past import PastCalls
@@ -45,7 +45,6 @@ from palaver.protocol.operations.messages import (
     MessageRecord,
     MessageStatus,
     Mode,
-    Offer,
     PeekMessages,
     SendMessage,
     Sent,
@@ -69,31 +68,23 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         self._client_options = client_options
         self._profile = profile
         self._client: Client | None = None
-        self._offered: dict[str, MessageRecord] = {}
-        self._until = 0.0
-        """All that is offered is granted until then, on the monotonic clock."""
-        self._same_clock = False
-        self._shown: set[str] = set()
-        self._waiters: list[asyncio.Future[None]] = []
-        """Those who wait for an offer."""
-        self._alarm: asyncio.TimerHandle | None = None
-        """Wakes them at the earliest end of a wait, and outlives it: most waits end by an offer."""
+        self._inbox = Inbox()
+        self._leaving = False
         self._beat: asyncio.TimerHandle | None = None
         self._birth_offset_s = 0.0
         self._counter = 0
         self._registered: Registered | None = None
-        self.waiting = 0
-        """Messages that wait at the broker beyond those already here."""
 
     # -- joining and leaving --------------------------------------------------------------------------
 
     async def __aenter__(self) -> Agent:
+        self._leaving = False
         self._client = Client(
             **self._client_options,
-            on_offer=self._take_offer,
+            on_offer=self._inbox.put,
             on_connected=self._register,
-            on_failed=self._wake,
-            on_lost=self._void_grant,
+            on_failed=self._inbox.wake,
+            on_lost=self._inbox.void_grants,
         )
         try:
             await self._client.open()
@@ -107,13 +98,14 @@ class Agent(KinCalls, LinkCalls, PastCalls):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for timer in (self._beat, self._alarm):
-            if timer is not None:
-                timer.cancel()
+        if self._beat is not None:
+            self._beat.cancel()
+        self._leaving = True
+        self._inbox.leave()
         client = self._connected
         try:
             if not self.attached and await client.back(LEAVE_S):
-                await client.call(UnregisterAgent(shown=list(self._shown)), deadline_s=LEAVE_S)
+                await client.call(UnregisterAgent(shown=self._told()), deadline_s=LEAVE_S)
         except PalaverError as refusal:
             log.debug("left without a word: %s", refusal)
         finally:
@@ -121,13 +113,20 @@ class Agent(KinCalls, LinkCalls, PastCalls):
 
     async def _register(self, connection: Connection, welcome: Welcome) -> None:
         client = self._connected
-        self._offered.clear()
-        self._same_clock = connection.same_clock
+        grants = self._profile.grants and connection.same_clock
+        self._inbox.begin(grants=grants and not self._leaving)
         self._birth_offset_s = welcome.awake - monotonic()
         # Coming back it must be the same agent: a farewell may have been lost with the connection.
-        profile = msgspec.structs.replace(self._profile, resume="" if self.attached else self.id)
+        profile = msgspec.structs.replace(
+            self._profile, resume="" if self.attached else self.id, grants=grants
+        )
         self._registered = await client.call_on(connection, profile)
         self._schedule_beat(welcome.heartbeat_s)
+
+    def _told(self) -> list[str] | None:
+        """What the farewell says of messages; a broker that tells no clock does not ask."""
+        welcome = self._connected.welcome
+        return self._inbox.told() if welcome is not None and welcome.clock else None
 
     def _schedule_beat(self, heartbeat_s: float) -> None:
         if self._beat is not None:
@@ -158,6 +157,11 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         return self._registered.note if self._registered else ""
 
     @property
+    def waiting(self) -> int:
+        """Messages that wait at the broker beyond those already here."""
+        return self._inbox.waiting
+
+    @property
     def attached(self) -> bool:
         """This program runs beneath the agent and speaks for it; its mail goes to the agent's own client."""
         return self._registered is not None and self._registered.attached
@@ -181,7 +185,7 @@ class Agent(KinCalls, LinkCalls, PastCalls):
     ) -> Peer:
         """Change this agent's name, capabilities or metadata."""
         words = None if capabilities is None else list(capabilities)
-        self._void_grant()  # under another name the mail may be another one's
+        self._inbox.void_grants()  # under another name the mail may be another one's
         record = await self._connected.call(UpdateAgent(name=name, capabilities=words, metadata=metadata))
         if self._registered is not None:
             self._registered = msgspec.structs.replace(self._registered, name=record.name)
@@ -276,7 +280,7 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         """
         deadline = self._connected.loop.time() + wait_s
         while True:
-            taken = await self._take(limit) if self._offered else []
+            taken = await self._take(limit) if self._inbox.offered else []
             if taken:
                 return taken
             if not await self._wait(deadline):
@@ -286,9 +290,7 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         """Say that messages were read; returns how many became so by this call."""
         words = [each if isinstance(each, str) else each.id for each in ids]
         confirmed = await self._connected.call(ConfirmMessages(ids=words))
-        for word in words:  # a broker that began anew may have offered it again meanwhile
-            self._offered.pop(word, None)
-        self._shown.difference_update(words)
+        self._inbox.settle(words)
         return confirmed.count
 
     async def peek(self, limit: int = 50) -> list[Message]:
@@ -305,45 +307,19 @@ class Agent(KinCalls, LinkCalls, PastCalls):
                 yield message
                 await self.confirm([message.id])
 
-    def _take_offer(self, offer: Offer) -> None:
-        self.waiting = offer.waiting
-        if offer.messages:  # else it only tells how many wait
-            until = offer.until if self._same_clock else 0.0
-            self._until = min(self._until, until) if self._offered else until
-            for record in offer.messages:
-                self._offered[record.id] = record
-        self._wake()
-
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def _void_grant(self) -> None:
-        self._until = 0.0
-
     async def _take(self, limit: int | None) -> list[Message]:
         """Take what was offered, claimed if need be, and return what of it was not shown before."""
-        if limit is None or limit >= len(self._offered):
-            taken, self._offered = self._offered, {}
-        else:
-            taken = {key: self._offered.pop(key) for key in list(self._offered)[:limit]}
-        if monotonic() < self._until:
-            return self._show(taken, taken)
+        inbox = self._inbox
+        taken, granted = inbox.take(limit)
+        if granted:
+            return inbox.show(taken, taken)
         try:
             claimed = await self._connected.call(ClaimMessages(ids=list(taken)))
         except BaseException:
-            self._offered = {**taken, **self._offered}
-            self._void_grant()
+            inbox.put_back(taken)
             raise
-        self.waiting = claimed.waiting
-        return self._show(claimed.ids, taken)
-
-    def _show(self, granted: Iterable[str], taken: dict[str, MessageRecord]) -> list[Message]:
-        fresh = [taken[key] for key in granted if key in taken and key not in self._shown]
-        self._shown.update(granted)
-        return fresh
+        inbox.waiting = claimed.waiting
+        return inbox.show(claimed.ids, taken)
 
     async def _wait(self, deadline: float) -> bool:
         """Wait for the next offer, or for the end of the connection; False if neither came in time.
@@ -354,31 +330,7 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         client = self._connected
         if client.failure is not None:
             raise client.failure
-        loop = client.loop
-        if loop.time() >= deadline:
-            return False
-        self._set_alarm(loop, deadline)
-        waiter: asyncio.Future[None] = loop.create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
-        return True
-
-    def _set_alarm(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
-        """See to it that those who wait are woken by then; each looks for itself whether its time is over."""
-        alarm = self._alarm
-        if alarm is not None:
-            if alarm.when() <= deadline:
-                return
-            alarm.cancel()
-        self._alarm = loop.call_at(deadline, self._ring)
-
-    def _ring(self) -> None:
-        self._alarm = None
-        self._wake()
+        return await self._inbox.wait(client.loop, deadline)
 
 
 def profile_of(

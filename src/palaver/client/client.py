@@ -19,7 +19,7 @@ import msgspec
 from palaver.client.autostart import Launch, connect_or_start
 from palaver.client.connection import Connection, open_connection
 from palaver.protocol.errors import PalaverError
-from palaver.protocol.frames import BrokerFrame, Welcome, format_call
+from palaver.protocol.frames import FRAME_BYTES_MAX, BrokerFrame, Welcome, format_call
 from palaver.protocol.operations.base import Operation
 from palaver.protocol.operations.feed import FeedEvent
 from palaver.protocol.operations.messages import Offer
@@ -158,6 +158,10 @@ class Client:
             return future
         self._number = number = self._number + 1
         frame = format_call(number, operation)
+        if len(frame) > FRAME_BYTES_MAX:  # the broker would hang up, and again each time it is sent again
+            text = f"The call is longer than {FRAME_BYTES_MAX} bytes."
+            future.set_exception(PalaverError("frame_too_large", text))
+            return future
         deadline = self._loop.time() + deadline_s
         self._open[number] = OpenCall(frame, _decoder_of(operation.reply), future, deadline)
         if self._ready and self._connection is not None:

@@ -17,7 +17,7 @@ from palaver.core.context import (
 )
 from palaver.core.descent import awaits_client, forget_lineage, inherit_lineage
 from palaver.core.names import check_profile, is_free, is_remembered, leave_name, suffixed
-from palaver.core.receipts import expire_all, return_leases
+from palaver.core.receipts import expire_all, note_seen, return_leases
 from palaver.core.roster import caller_agent, find_agent
 from palaver.core.state import Agent, State
 from palaver.protocol.addresses import OPERATOR as OPERATOR_NAME
@@ -195,7 +195,7 @@ def apply_session_started(state: State, event: SessionStarted) -> None:
     if event.keeps:
         for seq in event.seen:  # it was told of them on a connection that broke
             if seq in agent.leased:
-                agent.leased[seq].seen_by = event.session
+                note_seen(agent.leased[seq], event.session)
     else:
         return_leases(state, agent, event.seen)
     before = state.agents.get(event.was)

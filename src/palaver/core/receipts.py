@@ -39,6 +39,9 @@ from palaver.protocol.operations.messages import (
     RecipientStatus,
 )
 
+SEVERAL = "*"
+"""In place of a session: more than one may have seen it, so to each of them it is a repeat."""
+
 # -- handing over -------------------------------------------------------------------------------------
 
 
@@ -85,6 +88,11 @@ def apply_delivered(state: State, event: MessagesDelivered) -> None:
         agent.earliest = inf
 
 
+def note_seen(receipt: Receipt, session: str) -> None:
+    """This session may have seen it too."""
+    receipt.seen_by = session if receipt.seen_by in ("", session) else SEVERAL
+
+
 def return_leases(state: State, agent: Agent, seen: list[int]) -> None:
     """Make all that is on a lease pending again, in its old place.
 
@@ -96,7 +104,7 @@ def return_leases(state: State, agent: Agent, seen: list[int]) -> None:
     shown = set(seen)
     for seq, receipt in agent.leased.items():
         if seq in shown or receipt.lease < state.epoch:
-            receipt.seen_by = agent.session
+            note_seen(receipt, agent.session)
         receipt.lease = 0
         receipt.deadline += state.awake
         agent.earliest = min(agent.earliest, receipt.deadline)
