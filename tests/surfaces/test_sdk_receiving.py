@@ -77,6 +77,17 @@ async def test_many_waiting_messages_come_together_within_the_window_and_the_res
     assert bob.waiting == 0
 
 
+async def test_who_asks_again_and_again_without_waiting_gets_its_mail(home: Home, join: Join) -> None:
+    alice, bob = await join("alice"), await join("bob")
+    sending = asyncio.create_task(alice.send("bob", "hello"))
+    got: list[palaver.Message] = []
+    end = asyncio.get_running_loop().time() + 10.0
+    while not got and asyncio.get_running_loop().time() < end:
+        got = await bob.messages()
+    assert [message.body for message in got] == ["hello"]
+    assert (await sending).status == "received"
+
+
 @pytest.mark.requirement("REC-4", "SEC-3")
 async def test_large_messages_come_within_the_window_of_bytes(home: Home, join: Join) -> None:
     alice, bob = await join("alice"), await join("bob")

@@ -284,6 +284,7 @@ class Agent(KinCalls, LinkCalls, PastCalls):
             if taken:
                 return taken
             if not await self._wait(deadline):
+                await asyncio.sleep(0)  # who asks again and again lets the loop turn all the same
                 return []
 
     async def confirm(self, ids: Iterable[str | Message]) -> int:
