@@ -8,8 +8,8 @@ from typing import cast
 
 from bench import echo_server
 from bench.engine import Client, Handle, Received
+from bench.engines.child import ChildEngine
 from bench.engines.inbox import Inbox
-from bench.process import Child
 
 
 class EchoClient(asyncio.Protocol):
@@ -46,30 +46,21 @@ class EchoClient(asyncio.Protocol):
         self._transport.close()
 
 
-class EchoEngine:
+class EchoEngine(ChildEngine):
     """`bench/echo_server.py` in a process of its own."""
 
     name = "echo"
 
     def __init__(self) -> None:
-        self._child: Child | None = None
+        super().__init__()
         self._socket = Path()
-
-    @property
-    def pid(self) -> int:
-        assert self._child is not None
-        return self._child.pid
 
     def start(self, folder: Path) -> None:
         self._socket = folder / "echo.sock"
-        self._child = Child([sys.executable, echo_server.__file__, str(self._socket)], folder / "echo.log")
-        self._child.wait_for_socket(self._socket)
+        self.serve(
+            [sys.executable, echo_server.__file__, str(self._socket)], folder / "echo.log", self._socket
+        )
 
     async def client(self, number: int) -> Client:  # noqa: ARG002  (echo clients have no names)
         _, client = await asyncio.get_running_loop().create_unix_connection(EchoClient, str(self._socket))
         return client
-
-    def stop(self) -> None:
-        if self._child is not None:
-            self._child.stop()
-            self._child = None

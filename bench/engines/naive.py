@@ -11,8 +11,8 @@ from typing import Any
 
 from bench import naive_broker
 from bench.engine import Client, Handle, Received
+from bench.engines.child import ChildEngine
 from bench.engines.inbox import Inbox
-from bench.process import Child
 
 
 class NaiveClient:
@@ -66,32 +66,21 @@ class NaiveClient:
             answered.set_exception(ConnectionResetError("the naive broker closed the connection"))
 
 
-class NaiveEngine:
+class NaiveEngine(ChildEngine):
     """`bench/naive_broker.py` in a process of its own, on the standard event loop."""
 
     name = "naive"
 
     def __init__(self) -> None:
-        self._child: Child | None = None
+        super().__init__()
         self._socket = Path()
-
-    @property
-    def pid(self) -> int:
-        assert self._child is not None
-        return self._child.pid
 
     def start(self, folder: Path) -> None:
         self._socket = folder / "naive.sock"
         command = [sys.executable, naive_broker.__file__, str(self._socket), str(folder / "naive.db")]
-        self._child = Child(command, folder / "naive.log")
-        self._child.wait_for_socket(self._socket)
+        self.serve(command, folder / "naive.log", self._socket)
 
     async def client(self, number: int) -> Client:
         client = NaiveClient(*await asyncio.open_unix_connection(str(self._socket)))
         await client.hello(f"agent-{number}")
         return client
-
-    def stop(self) -> None:
-        if self._child is not None:
-            self._child.stop()
-            self._child = None

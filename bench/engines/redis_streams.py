@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 from bench.engine import Client, Handle, Missing, Received
-from bench.process import Child
+from bench.engines.child import ChildEngine
 
 GROUP = "agents"
 BLOCK_MS = 1000
@@ -70,7 +70,7 @@ class RedisClient:
             await commands.aclose()
 
 
-class RedisEngine:
+class RedisEngine(ChildEngine):
     """Debian's redis-server on a Unix socket of its own, with an append-only file."""
 
     def __init__(
@@ -79,13 +79,8 @@ class RedisEngine:
         self.name = f"redis {fsync}" if way == "plain" else f"redis {fsync} tuned"
         self._fsync = fsync
         self._way = way
-        self._child: Child | None = None
+        super().__init__()
         self._socket = Path()
-
-    @property
-    def pid(self) -> int:
-        assert self._child is not None
-        return self._child.pid
 
     def start(self, folder: Path) -> None:
         server = shutil.which("redis-server")
@@ -107,8 +102,7 @@ class RedisEngine:
             "daemonize": "no",
         }
         arguments = [part for key, value in options.items() for part in (f"--{key}", value)]
-        self._child = Child([server, *arguments], folder / "redis.log")
-        self._child.wait_for_socket(self._socket)
+        self.serve([server, *arguments], folder / "redis.log", self._socket)
 
     async def client(self, number: int) -> Client:
         if self._way == "plain":
@@ -118,11 +112,6 @@ class RedisEngine:
             client = RedisClient(number, *(self._connect(**_TUNED) for _ in range(3)))
         await client.join()
         return client
-
-    def stop(self) -> None:
-        if self._child is not None:
-            self._child.stop()
-            self._child = None
 
     def _connect(self, **options: Any) -> Commands:
         library = importlib.import_module("redis.asyncio")

@@ -144,7 +144,7 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
         settings.limits,
         call_soon=loop.call_soon,
         fatal=_fatal,
-        grant_s=settings.offline_after_s / 2,
+        grant_s=settings.offline_after_s / 2,  # over well before a silent session can be replaced
     )
     engine.start(VERSION)
     _calm_collector()

@@ -31,9 +31,6 @@ from palaver.protocol.frames import format_offer
 from palaver.protocol.ids import format_id, parse_id
 
 CLAIMED_MAX = 1_024
-OBSERVED = frozenset(
-    {MessagesRead, SessionStarted, AgentOnline, MessagesReturned, AgentForgotten, AgentOffline}
-)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -101,15 +98,13 @@ class Delivery:
 
     # -- the tick -------------------------------------------------------------------------------------
 
-    def note_queued(self, event: MessageQueued) -> None:
-        """A message waits: it can be handed to those of its recipients that are connected."""
-        for agent in event.recipients:
-            if agent in self.sessions:
-                self.dirty.add(agent)
-
     def observe(self, state: State, event: AnyEvent) -> None:
-        """See what one of the other `OBSERVED` events means for what can be handed over."""
-        if isinstance(event, MessagesRead):
+        """See what an applied event means for what can be handed over."""
+        if isinstance(event, MessageQueued):
+            for agent in event.recipients:
+                if agent in self.sessions:
+                    self.dirty.add(agent)
+        elif isinstance(event, MessagesRead):
             if state.agents[event.agent].pending:  # the window has room again
                 self.dirty.add(event.agent)
         elif isinstance(event, SessionStarted | AgentOnline | MessagesReturned):

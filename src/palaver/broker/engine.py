@@ -19,7 +19,7 @@ from typing import Any
 
 from palaver.broker.binding import bind_registered, bind_updated, dismiss_replaced, unbind
 from palaver.broker.clock import Clock
-from palaver.broker.delivery import OBSERVED, Delivery
+from palaver.broker.delivery import Delivery
 from palaver.broker.feed import Feed
 from palaver.broker.gathering import Gathering
 from palaver.broker.identity import is_alive
@@ -51,8 +51,6 @@ from palaver.protocol.operations.messages import ClaimMessages, Sent
 log = logging.getLogger("palaver.engine")
 
 NOBODY = Caller(kind="script")
-FOLLOWED = frozenset({ClaimMessages, RegisterAgent, UpdateAgent, WatchFeed})
-"""Operations whose answer means something for the connection they came on."""
 
 
 class Engine:
@@ -221,18 +219,17 @@ class Engine:
         else:
             context.caller = source.caller
             context.group = source.group
-        kind = type(command)
         if type(command) is EndSession and self.delivery.client_of(command.agent) is not source:
             return  # the connection that is gone is no longer the one that matters
-        if source is not None and kind in self.slow:
-            self.slow[kind](source, n, command)
+        if source is not None and type(command) in self.slow:
+            self.slow[type(command)](source, n, command)
             tick.answers.append((source, 0, Done()))  # no answer yet, but the call is no longer queued
             return
         decision = self._answer(command)
-        if type(decision) is not Decision:
+        if isinstance(decision, PalaverError):
             if source is not None:
-                tick.answers.append((source, n, decision))  # pyright: ignore[reportArgumentType]
-                tick.refused.append((source.caller, command, decision))  # pyright: ignore[reportArgumentType]
+                tick.answers.append((source, n, decision))
+                tick.refused.append((source.caller, command, decision))
             return
         if decision.events:
             if self.storage_error is not None:
@@ -245,7 +242,7 @@ class Engine:
             if type(reply) is Sent:
                 if not reply.id or reply.recipients:
                     tick.refused.append((source.caller, command, reply))
-            elif kind in FOLLOWED:
+            else:
                 self._follow(tick, source, command, reply)
 
     def _follow(self, tick: Tick, source: Source, command: Any, reply: Any) -> None:
@@ -262,13 +259,15 @@ class Engine:
 
     def _answer(self, command: Command | PalaverError) -> Decision | PalaverError:
         """What the core, or the broker itself, says to a command."""
+        kind = type(command)
+        context = self._context
         try:
-            if type(command) in DECIDERS:
-                return decide(self.state, command, self._context)  # pyright: ignore[reportArgumentType]  # by the table
+            if kind in DECIDERS:
+                return decide(self.state, command, context)  # pyright: ignore[reportArgumentType]  # by the table
             if isinstance(command, PalaverError):
                 return command
-            check_caller(command, self._context)  # pyright: ignore[reportArgumentType]  # the rest are operations
-            return Decision(self.answerers[type(command)](command))
+            check_caller(command, context)  # pyright: ignore[reportArgumentType]  # the rest are operations
+            return Decision(self.answerers[kind](command))
         except PalaverError as error:
             return error
         except Exception:
@@ -286,9 +285,7 @@ class Engine:
                 seq = state.seq
                 tick.fresh[seq] = StoredMessage.of(seq, state.now, event, decision.texts[text])
                 text += 1
-                delivery.note_queued(event)
-            elif type(event) in OBSERVED:
-                delivery.observe(state, event)
+            delivery.observe(state, event)
 
     def _hand_over(self, tick: Tick) -> None:
         if self.storage_error is not None or not self.delivery.dirty:

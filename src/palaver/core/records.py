@@ -31,12 +31,11 @@ class StoredMessage(NamedTuple):
     @classmethod
     def of(cls, seq: int, at: float, event: MessageQueued, body: str) -> StoredMessage:
         """The row of a message that was just queued."""
-        recipients = event.recipients
         return cls(
             seq,
             event.sender,
             event.sender_name,
-            recipients[0] if len(recipients) == 1 else " ".join(recipients),
+            " ".join(event.recipients),
             event.to,
             event.re,
             at,
@@ -54,15 +53,6 @@ class StoredMessage(NamedTuple):
 
     def record(self, *, repeat: bool = False) -> MessageRecord:
         """The message as its recipient gets it."""
-        if not (self.json or self.re or self.mode or self.context or repeat):  # nearly all
-            return MessageRecord(
-                format_id("m", self.seq),
-                self.sender_name,
-                self.to,
-                self.body,
-                self.at,
-                self.kind,  # pyright: ignore[reportArgumentType]  # only such words are stored
-            )
         return MessageRecord(
             format_id("m", self.seq),
             self.sender_name,
