@@ -9,9 +9,12 @@ skipped does not count), and for a test that names a row which is unknown, or of
 
 from typing import NamedTuple
 
-STAGES = ("broker", "shell", "mcp", "clients", "links", "lineage", "federation", "people")
+STAGES = (
+    *("broker", "shell", "mcp", "clients", "links", "lineage"),
+    *("contact", "federation", "console", "install", "web", "reach"),
+)
 BUILT = ("broker", "shell", "mcp", "clients", "links", "lineage")
-UNDER_WAY: tuple[str, ...] = ()
+UNDER_WAY: tuple[str, ...] = ("contact",)
 """Tests may name their rows already; not every row has one."""
 
 
@@ -44,6 +47,10 @@ FAMILIES = {
     "WAKE": "wake",
     "FED": "federation",
     "SEC": "security",
+    "FIRST": "first contact",
+    "INST": "installing",
+    "HUM": "people",
+    "REACH": "more clients",
 }
 
 # fmt: off
@@ -53,7 +60,7 @@ PROMISES = (
     Promise("PEER-3", ("lineage",), "Peers share no scope, cursor, ownership or completion notices, and are stored apart from children."),
     Promise("PEER-4", ("lineage",), "A listing says why each agent is seen; child goes before peer."),
     Promise("PEER-5", ("lineage",), "Sending to a peer needs a visible peer, labels the source, and delegates nothing."),
-    Promise("PEER-6", ("people",), "`:peer` in the TUI answers with a notice and touches no conversation."),
+    Promise("PEER-6", ("console",), "`:peer` in the TUI answers with a notice and touches no conversation."),
     Promise("PEER-7", ("lineage",), "A group's policy is `open` or `peers`, and a peer can be removed."),
 
     Promise("AUD-1", ("broker", "lineage"), "Each event type states its audience; leaving it out fails at import."),
@@ -71,7 +78,7 @@ PROMISES = (
     Promise("CHILD-5", ("lineage",), "A write outside the scope is stopped with a reason; listings say `enforced` or `advisory`."),
     Promise("CHILD-6", ("lineage",), "Children and what they did outlive restarts of parent and broker."),
 
-    Promise("NET-1", ("broker",), "Listing answers at once, without the caller: who is online, or everybody on request."),
+    Promise("NET-1", ("broker", "federation"), "Listing answers at once, without the caller: who is online, or everybody on request."),
     Promise("NET-2", ("broker",), "A message has from, to, id, re and body, and the broker alone writes from."),
     Promise("NET-3", ("broker",), "A send to one agent tells its id and a true status at once."),
     Promise("NET-4", ("broker",), "A broadcast or a list tells who was reached, never includes the sender, and is bounded."),
@@ -106,7 +113,7 @@ PROMISES = (
     Promise("SC-10", ("federation",), "Links work between any two machines."),
     Promise("SC-11", ("links",), "A conversation lasts many turns; hop count and turn budget end loops and say so."),
     Promise("SC-12", ("clients", "links"), "Links work in sessions of every supported agent CLI."),
-    Promise("SC-13", ("people",), "A gathering passes a talking piece on the same link."),
+    Promise("SC-13", ("web",), "A gathering passes a talking piece on the same link."),
 
     Promise("REC-1", ("broker", "mcp", "clients"), "The sender can see each recipient's state, from pending to answered."),
     Promise("REC-2", ("broker", "mcp", "clients"), "No evidence, no `read`: a lease without it returns and the message is offered again."),
@@ -127,7 +134,32 @@ PROMISES = (
     Promise("SEC-1", ("broker",), "Only the own user gets in, and the process ancestry decides who speaks."),
     Promise("SEC-2", ("mcp", "clients"), "Peer text is framed with its origin, and the frame cannot be closed or forged from inside."),
     Promise("SEC-3", ("broker",), "Everything has a bound; beyond it there is a clear error and the broker stays up."),
-    Promise("SEC-4", ("clients", "people"), "Every HTTP door needs a token, checks Host and Origin, and stays on loopback."),
+    Promise("SEC-4", ("clients", "web"), "Every HTTP door needs a token, checks Host and Origin, and stays on loopback."),
+
+    Promise("FIRST-1", ("contact",), "A session that starts before any broker runs is reached like any other, alone or with others in its folder."),
+    Promise("FIRST-2", ("contact",), "A path is called working only if it is bound to that session and usable now; what waits too long says why."),
+    Promise("FIRST-3", ("contact",), "Stopping or deleting the broker shows no error in a client, blocks no turn and loses nothing."),
+    Promise("FIRST-4", ("contact",), "Names and mail stay with their session and pane; live sessions never share or swap them."),
+    Promise("FIRST-5", ("contact",), "The human sees in the client's screen who woke the agent, and the first words."),
+
+    Promise("INST-1", ("install",), "Wheel and sdist give every surface, whatever tool installs them."),
+    Promise("INST-2", ("install",), "What stands in client configurations outlives upgrades; without the program it is silent; uninstall is byte-exact."),
+    Promise("INST-3", ("install",), "`run` puts a session on the mesh without touching global configuration."),
+    Promise("INST-4", ("install",), "A client version that is not known to work is named at install, in doctor and in the listing."),
+    Promise("INST-5", ("install",), "Every command and snippet of README works verbatim, twice in a row."),
+
+    Promise("HUM-1", ("console",), "The operator can always be written to, and its mail shows on every console for 30 days."),
+    Promise("HUM-2", ("console",), "Whatever waits for a person is in one list with reason, age and action."),
+    Promise("HUM-3", ("console", "web"), "All consoles show the same state at the same sequence."),
+    Promise("HUM-4", ("console",), "For any message `why` tells what it waits for and what happens next."),
+    Promise("HUM-5", ("console",), "One need makes at most one notice, and none while the person looks or in quiet hours."),
+    Promise("HUM-6", ("console", "web"), "No text of an agent is ever interpreted by a console."),
+    Promise("HUM-7", ("console", "web"), "Everything can be done by keyboard, without colour and with a screen reader."),
+    Promise("HUM-8", ("web",), "`demo` shows it all without a key in one minute and leaves nothing."),
+
+    Promise("REACH-1", ("reach",), "Copilot CLI, Qwen Code and Grok Build pass the delivery matrix."),
+    Promise("REACH-2", ("reach",), "Any ACP agent can be put on the mesh, and mail never cancels its turn."),
+    Promise("REACH-3", ("reach",), "Mail enters once where two clients read the same configuration files."),
 )
 # fmt: on
 

@@ -16,7 +16,7 @@ from tests.requirements import BUILT, PROMISES, REQUIREMENTS, STAGES, UNDER_WAY
 
 ROOT = Path(__file__).parent.parent
 
-FILE_LINES_MAX = 399
+FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 49
 # What may be longer, each with its reason: "src/palaver/a.py" or "src/palaver/a.py::function".
 LONGER: dict[str, str] = {}
