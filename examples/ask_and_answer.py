@@ -4,9 +4,9 @@
 
 It starts a broker if none runs, prints
 
-    alice asks: What is 6 times 7?
-    bob answers: 42
-    alice sees: answered
+    quiz-host asks: What is 6 times 7?
+    quiz-guest answers: 42
+    quiz-host sees: answered
 
 and ends by itself.
 """
@@ -27,17 +27,17 @@ async def answer_one(name: str, joined: asyncio.Event) -> None:
 
 async def main() -> None:
     """Ask whoever can do arithmetic."""
-    async with palaver.connect("alice") as me, asyncio.TaskGroup() as tasks:
+    async with palaver.connect("quiz-host") as me, asyncio.TaskGroup() as tasks:
         joined = asyncio.Event()
-        tasks.create_task(answer_one("bob", joined))
+        tasks.create_task(answer_one("quiz-guest", joined))
         await joined.wait()
         (able,) = await me.peers(capability="arithmetic")
-        print("alice asks: What is 6 times 7?")
+        print("quiz-host asks: What is 6 times 7?")
         question = await me.send(able.name, "What is 6 times 7?")
         for answer in await me.messages(wait_s=10):
             print(f"{answer.sender} answers: {answer.body}")
             await me.confirm([answer])
-        print(f"alice sees: {(await me.status(question.id))[able.name]}")
+        print(f"quiz-host sees: {(await me.status(question.id))[able.name]}")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 It starts a broker if none runs, prints
 
     the note is queued
-    dora reads: The build is green. (from carl)
-    carl sees: read
+    note-reader reads: The build is green. (from note-writer)
+    note-writer sees: read
 
 and ends by itself.
 """
@@ -16,16 +16,15 @@ import palaver
 
 def main() -> None:
     """Write to somebody who is away, and look what became of it."""
-    with palaver.connect_sync("dora"):
+    with palaver.connect_sync("note-reader"):
         pass  # known from now on, and away again
-    with palaver.connect_sync("carl") as carl:
-        note = carl.send("dora", "The build is green.")
+    with palaver.connect_sync("note-writer") as writer:
+        note = writer.send("note-reader", "The build is green.")
         print(f"the note is {note.status}")
-        with palaver.connect_sync("dora") as dora:
-            for message in dora.messages(wait_s=10):
-                print(f"dora reads: {message.body} (from {message.sender})")
-                dora.confirm([message])
-        print(f"carl sees: {carl.status(note.id)['dora']}")
+        with palaver.connect_sync("note-reader") as reader:
+            for message in reader.messages(wait_s=10):
+                print(f"note-reader reads: {message.body} (from {message.sender})")
+        print(f"note-writer sees: {writer.status(note.id)['note-reader']}")
 
 
 if __name__ == "__main__":

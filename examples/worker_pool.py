@@ -16,7 +16,7 @@ import asyncio
 
 import palaver
 
-WORKERS = ("worker-a", "worker-b", "worker-c")
+WORKERS = ("pool-worker-a", "pool-worker-b", "pool-worker-c")
 JOBS = range(1, 10)
 
 
@@ -35,7 +35,7 @@ async def work(name: str, ready: asyncio.Barrier) -> None:
 async def main() -> None:
     """Hand the jobs out, collect the results, send everybody home."""
     ready = asyncio.Barrier(len(WORKERS) + 1)
-    async with palaver.connect("boss") as me, asyncio.TaskGroup() as tasks:
+    async with palaver.connect("pool-boss") as me, asyncio.TaskGroup() as tasks:
         for name in WORKERS:
             tasks.create_task(work(name, ready))
         await ready.wait()

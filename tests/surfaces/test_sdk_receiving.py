@@ -235,3 +235,57 @@ async def test_bad_calls_raise_a_coded_error_and_the_session_goes_on(home: Home,
         with pytest.raises(palaver.PalaverError) as refused:
             await palaver.connect(name, home=home.path).__aenter__()
         assert refused.value.code == "name_invalid"
+
+
+# -- leaving in good order --------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("REC-3")
+async def test_what_was_returned_counts_as_read_when_the_program_leaves_in_good_order(
+    home: Home, join: Join
+) -> None:
+    alice = await join("alice")
+    async with palaver.connect("bob", home=home.path) as bob:
+        sent = await alice.send("bob", "yesterday's")
+        assert [message.body for message in await bob.messages(wait_s=5)] == ["yesterday's"]
+    assert (await alice.status(sent.id))["bob"] == "read"
+    async with palaver.connect("bob", home=home.path) as bob:
+        assert await bob.messages(wait_s=0.2) == []
+
+
+async def test_what_was_returned_comes_again_after_an_exception(home: Home, join: Join) -> None:
+    alice = await join("alice")
+    async with palaver.connect("bob", home=home.path):
+        pass
+    sent = await alice.send("bob", "once more")
+    with suppress(ZeroDivisionError):
+        async with palaver.connect("bob", home=home.path) as bob:
+            assert await bob.messages(wait_s=5)
+            raise ZeroDivisionError
+    assert (await alice.status(sent.id))["bob"] == "pending"
+    async with palaver.connect("bob", home=home.path) as bob:
+        (message,) = await bob.messages(wait_s=5)
+        assert (message.body, message.repeat) == ("once more", True)
+
+
+async def test_what_was_offered_and_never_asked_for_is_not_confirmed(home: Home, join: Join) -> None:
+    alice = await join("alice")
+    async with palaver.connect("bob", home=home.path) as bob:
+        sent = [await alice.send("bob", number) for number in range(3)]
+        assert len(await bob.messages(wait_s=5, limit=1)) == 1
+    states = [(await alice.status(each.id))["bob"] for each in sent]
+    assert states == ["read", "pending", "pending"]
+
+
+async def test_what_was_answered_is_not_kept_in_mind(home: Home, join: Join) -> None:
+    alice, bob = await join("alice"), await join("bob")
+    for number in range(50):
+        await alice.send("bob", number)
+        (message,) = await bob.messages(wait_s=5)
+        await bob.send("Alice", "answer", re=message.id)
+    assert not bob._inbox.shown  # pyright: ignore[reportPrivateUsage]
+    await alice.send("bob", "to be answered to somebody else")
+    (message,) = await bob.messages(wait_s=5)
+    await join("carol")
+    await bob.send("carol", "no answer to alice", re=message.id)
+    assert list(bob._inbox.shown) == [message.id]  # pyright: ignore[reportPrivateUsage]

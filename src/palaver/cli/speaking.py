@@ -1,6 +1,7 @@
 """Asking the broker from a command, as nobody in particular or as an agent; started if none runs.
 
-A command that speaks joins like any program of the SDK, does its work, and leaves.
+A command that speaks joins like any program of the SDK, does its work, and leaves. One that only reads as an
+agent does not join, so that a script may ask often: its journal does not grow by that.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Any, TypeVar
 from palaver.cli.words import registration
 from palaver.client.agent import Agent, Message
 from palaver.client.client import Client
+from palaver.client.connection import Connection
 from palaver.protocol.errors import PalaverError
-from palaver.protocol.operations.agents import RegisterAgent
+from palaver.protocol.frames import Welcome
+from palaver.protocol.operations.agents import RegisterAgent, UnregisterAgent
 from palaver.protocol.operations.base import Operation
 from palaver.protocol.operations.messages import ClaimMessages
 from palaver.sdk import client_options
@@ -50,11 +53,53 @@ def ask_as(name: str | None, operation: Operation[T]) -> T:
     """Ask for one operation, as an agent if one is named."""
     if name is None:
         return ask(operation)
+    if operation.reads:
+        try:
+            return _read_as(name, operation)
+        except PalaverError as error:
+            # Of the person at the terminal nothing may be known yet; and an older broker knows no looks.
+            if error.code != "bad_request" and not (error.code == "unknown_agent" and not name):
+                raise
 
     async def work(me: Speaker) -> T:
         return await me.ask(operation)
 
     return speak(name, work)
+
+
+def _read_as(name: str, operation: Operation[T]) -> T:
+    """Ask as an agent without joining as it: nothing is written for a command that only reads."""
+    _calm_log()
+    options = client_options(load_settings(), program=PROGRAM, autostart=True)
+    look = RegisterAgent(**registration(name, secrets.token_hex(16)), looks=True)
+
+    async def work() -> T:
+        joined = False
+
+        async def begin(connection: Connection, _welcome: Welcome) -> None:
+            nonlocal joined
+            joined = not (await client.call_on(connection, look)).attached
+
+        client = Client(**options, on_connected=begin)
+        try:
+            await client.open()
+            reply = await client.call(operation)
+            if joined:  # it was away for long
+                await client.call(UnregisterAgent())
+            return reply
+        finally:
+            await client.close()
+
+    return asyncio.run(work())
+
+
+def is_empty(name: str | None) -> bool:
+    """Whether an agent that is known and has no client of its own has no mail; nothing is written for it."""
+    try:
+        found = ask(RegisterAgent(**registration(name or "", secrets.token_hex(16)), looks=True))
+    except PalaverError:
+        return False  # joining tells why
+    return found.looking and not found.waiting
 
 
 def speak(
@@ -110,7 +155,7 @@ class Speaker(Agent):
             if found is not None:
                 record = self._inbox.offered.pop(found)
                 if (await self._connected.call(ClaimMessages(ids=[found]))).ids:
-                    self._inbox.shown.add(found)
+                    self._inbox.shown[found] = record.sender
                     return record
                 continue
             if self.waiting:

@@ -12,6 +12,7 @@ import logging
 import os
 import secrets
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from time import monotonic
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -59,6 +60,8 @@ Peer: TypeAlias = AgentRecord
 Receipt: TypeAlias = Sent
 
 LEAVE_S = 2.0
+IDS_MAX = 1_000
+"""Message ids in one call."""
 
 
 class Agent(KinCalls, LinkCalls, PastCalls):
@@ -74,6 +77,8 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         self._birth_offset_s = 0.0
         self._counter = 0
         self._registered: Registered | None = None
+        self.confirms_at_end = True
+        """Whether what was shown is confirmed when the program leaves without an exception."""
 
     # -- joining and leaving --------------------------------------------------------------------------
 
@@ -105,11 +110,22 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         client = self._connected
         try:
             if not self.attached and await client.back(LEAVE_S):
+                if kind is None and self.confirms_at_end:
+                    with suppress(PalaverError):  # then it is told as shown, and may come again
+                        await self._confirm_shown()
                 await client.call(UnregisterAgent(shown=self._told()), deadline_s=LEAVE_S)
         except PalaverError as refusal:
             log.debug("left without a word: %s", refusal)
         finally:
             await client.close()
+
+    async def _confirm_shown(self) -> None:
+        """The program has left in good order: what it was given counts as read."""
+        shown = list(self._inbox.shown)
+        for start in range(0, len(shown), IDS_MAX):
+            ids = shown[start : start + IDS_MAX]
+            await self._connected.call(ConfirmMessages(ids=ids), deadline_s=LEAVE_S)
+            self._inbox.settle(ids)
 
     async def _register(self, connection: Connection, welcome: Welcome) -> None:
         client = self._connected
@@ -253,12 +269,15 @@ class Agent(KinCalls, LinkCalls, PastCalls):
             listen=listen,
         )
         try:
-            return await client.call(operation, deadline_s=deadline_s)
+            sent = await client.call(operation, deadline_s=deadline_s)
         except PalaverError as error:
             if error.code != "timeout":
                 raise
             note = f"No broker confirmed it; send it again with key={operation.key!r}."
             return Receipt(status="timeout", note=note)
+        if re is not None and sent.id and self._inbox.is_answer(re, to):
+            self._inbox.settle([re])
+        return sent
 
     def new_key(self) -> str:
         """A fresh request id, for a send that may have to be repeated."""
@@ -276,7 +295,8 @@ class Agent(KinCalls, LinkCalls, PastCalls):
     async def messages(self, wait_s: float = 0.0, *, limit: int | None = None) -> list[Message]:
         """What has come, oldest first, each message once; waits up to `wait_s` if nothing has.
 
-        Confirm what was dealt with: until then it counts as delivered, not as read.
+        What is not confirmed counts as delivered, not as read, and is confirmed when the program leaves the
+        `with` block without an exception; after an exception it comes again.
         """
         deadline = self._connected.loop.time() + wait_s
         while True:

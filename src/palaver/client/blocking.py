@@ -141,7 +141,11 @@ class BlockingAgent:
 
     def messages(self, wait_s: float = 0.0, *, limit: int | None = None) -> list[Message]:
         """See `Agent.messages`."""
-        return self._run(self._me.messages(wait_s, limit=limit))
+        try:
+            return self._run(self._me.messages(wait_s, limit=limit))
+        except KeyboardInterrupt:
+            self._me.confirms_at_end = False  # what came in that moment was not seen
+            raise
 
     def confirm(self, ids: Iterable[str | Message]) -> int:
         """See `Agent.confirm`."""

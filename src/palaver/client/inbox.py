@@ -7,9 +7,10 @@ after all that may have given them to another session, they have to be claimed f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import monotonic
 
+from palaver.protocol.addresses import LINK
 from palaver.protocol.operations.messages import MessageRecord, Offer
 
 SHOWN_TOLD_MAX = 1_000
@@ -28,8 +29,9 @@ class Inbox:
         self._alarm: asyncio.TimerHandle | None = None
         """Wakes them at the earliest end of a wait, and outlives it: most waits end by an offer."""
         self.offered: dict[str, MessageRecord] = {}
-        self.shown: set[str] = set()
-        """Shown and not confirmed: a broker that begins anew offers it again, and it is not shown twice."""
+        self.shown: dict[str, str] = {}
+        """Shown and neither confirmed nor answered, with the sender: a broker that begins anew offers it
+        again, and it is not shown twice."""
         self.waiting = 0
         """Messages that wait at the broker beyond those already here."""
 
@@ -55,7 +57,7 @@ class Inbox:
 
     def told(self) -> list[str] | None:
         """What a farewell says was shown, or may be any moment; None if that is too much to say."""
-        named = self.shown | self._claiming
+        named = self._claiming.union(self.shown)
         return None if len(named) > SHOWN_TOLD_MAX else list(named)
 
     # -- messages -------------------------------------------------------------------------------------
@@ -90,16 +92,23 @@ class Inbox:
     def show(self, granted: Iterable[str], taken: dict[str, MessageRecord]) -> list[MessageRecord]:
         """Those of the messages taken that are granted and were not shown before."""
         fresh = [taken[key] for key in granted if key in taken and key not in self.shown]
-        self.shown.update(granted)
+        for record in fresh:
+            self.shown[record.id] = record.sender
         if self._claiming:
             self._claiming.difference_update(taken)
         return fresh
+
+    def is_answer(self, re: str, to: str | Sequence[str]) -> bool:
+        """Whether a message that was sent answers the shown message `re`: then the broker has it as read."""
+        names = [to] if isinstance(to, str) else to
+        sender = self.shown.get(re, "").lower()
+        return bool(sender) and any(name.lower() == sender or name.startswith(LINK) for name in names)
 
     def settle(self, ids: list[str]) -> None:
         """They are confirmed; a broker that began anew may have offered them again meanwhile."""
         for key in ids:
             self.offered.pop(key, None)
-        self.shown.difference_update(ids)
+            self.shown.pop(key, None)
 
     # -- waiting --------------------------------------------------------------------------------------
 
