@@ -69,6 +69,11 @@ def as_alice(home: Home, *words: str, stdin: str = "") -> Done:
     return run(home, *words, "--as", "alice", "--json", stdin=stdin)
 
 
+def known_alice(home: Home, *words: str) -> Done:
+    run(home, "register", "alice")
+    return as_alice(home, *words)
+
+
 def two_sends(home: Home, *first: str, **settings: object) -> Done:
     home.up(**settings)
     run(home, "register", "bob")
@@ -168,7 +173,7 @@ SCENES: dict[str, Callable[[Home], Done]] = {
     "conflict": lambda home: two_sends(home, "--key", "ffff-word"),
     "not_registered": lambda home: run(home, "inbox", "--peek", "--json"),
     "unknown_agent": lambda home: run(home, "info", "nobody", "--json"),
-    "unknown_message": lambda home: as_alice(home, "message-status", "m99"),
+    "unknown_message": lambda home: known_alice(home, "message-status", "m99"),
     "mailbox_full": lambda home: two_sends(home, mailbox_messages_max=1),
     "rate_limited": lambda home: two_sends(home, sends_per_s_max=0.5),
     "storage_full": full_disk,

@@ -327,3 +327,44 @@ def test_purging_asks_first(home: Home) -> None:
 def test_a_duration_that_is_none_is_refused(home: Home, words: tuple[str, ...]) -> None:
     done = run(home, *words)
     assert (done.code, "duration" in done.err) == (64, True)
+
+
+# -- looking leaves no trace --------------------------------------------------------------------------------
+
+
+def _rows(home: Home) -> list[str]:
+    """What the journal tells, newest last."""
+    return [row["type"] for row in json.loads(run(home, "audit", "--json").out)["rows"]]
+
+
+@pytest.mark.requirement("NET-8")
+@pytest.mark.parametrize("click", [False, True], ids=["fast", "click"])
+def test_a_command_that_only_reads_as_an_agent_writes_nothing(home: Home, *, click: bool) -> None:
+    run(home, "register", "bob")
+    sent = json.loads(run(home, "send", "bob", "hi", "--as", "alice", "--json").out)["id"]
+    assert "hi" in run(home, "inbox", "--as", "bob", click=click).out
+    before = _rows(home)
+    for words in (
+        ("inbox", "--as", "bob"),
+        ("inbox", "--as", "bob", "--json"),
+        ("inbox", "--as", "bob", "--peek"),
+        ("message-status", sent, "--as", "alice"),
+        ("history", "--as", "alice"),
+        ("search", "hi", "--as", "bob"),
+        ("children", "--as", "bob"),
+        ("who-owns", "x", "--as", "bob"),
+        ("peer", "list", "--as", "bob"),
+        ("list",),
+    ):
+        done = run(home, *words, click=click)
+        assert done.code == 0, (words, done)
+    assert _rows(home) == before
+
+
+def test_a_look_at_an_agent_with_a_client_of_its_own_is_refused_or_says_so(home: Home) -> None:
+    with palaver.connect_sync("bob", home=home.path):
+        for click in (False, True):
+            assert "only a look" in run(home, "inbox", "--as", "bob", click=click).err
+        assert run(home, "history", "--as", "bob").code == 77
+    assert run(home, "history", "--as", "nobody").code == 68
+    assert "nobody" not in run(home, "list", "--all").out

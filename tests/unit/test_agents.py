@@ -371,3 +371,43 @@ def test_a_listing_can_be_narrowed_to_a_capability() -> None:
     mesh.register("alice", capabilities=["rust"])
     mesh.register("bob", capabilities=["rusty"])
     assert names(mesh.run(ListAgents(capability="rust"), OPERATOR)) == ["alice"]
+
+
+# -- looking without joining --------------------------------------------------------------------------
+
+
+def _away(mesh: Mesh, name: str) -> None:
+    mesh.register(name)
+    mesh.run(UnregisterAgent(), mesh.caller(name))
+
+
+def _look(mesh: Mesh, name: str, caller: Caller = SCRIPT) -> Registered:
+    return mesh.run(RegisterAgent(name=name, session="look", exact=True, looks=True), caller)
+
+
+def test_a_look_is_no_event_and_takes_no_mail() -> None:
+    mesh = Mesh()
+    mesh.register("alice")
+    _away(mesh, "bob")
+    mesh.send("alice", "bob")
+    before = len(mesh.events)
+    seen = _look(mesh, "bob")
+    assert (seen.name, seen.attached, seen.looking, seen.waiting) == ("bob", True, True, 1)
+    assert (len(mesh.events), mesh.agent("bob").online) == (before, False)
+
+
+def test_a_look_makes_nobody_and_gets_no_name_that_is_in_use() -> None:
+    mesh = Mesh()
+    with refused("unknown_agent"):
+        _look(mesh, "nobody")
+    mesh.register("bob")
+    with refused("forbidden"):
+        _look(mesh, "bob")
+
+
+def test_an_agent_that_is_looked_at_is_not_forgotten_for_it() -> None:
+    mesh = Mesh()
+    _away(mesh, "bob")
+    mesh.now += 86_401.0
+    joined = _look(mesh, "bob")
+    assert (joined.looking, joined.attached, mesh.agent("bob").online) == (False, False, True)

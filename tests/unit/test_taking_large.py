@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.framing import announce, render_page
+from palaver.core.framing import announce, page_chars, render_page
 from palaver.core.limits import Limits
 from palaver.core.taking import LARGE_MAX
 from palaver.protocol.events import MessagesDelivered
@@ -309,3 +309,33 @@ def test_the_mail_of_others_cannot_be_paged(mesh: Fetching) -> None:
     for name in ("alice", "bob"):
         with refused("unknown_message"):
             mesh.take(name, "1", id=message)
+
+
+# -- pages counted in bytes ---------------------------------------------------------------------------
+
+
+def _pages(body: str, room: int) -> list[str]:
+    """The pages of a message, as a client that cuts results by their bytes reads them."""
+    mesh = Fetching(Limits(take_chars_max=room))
+    (message,) = mesh.mail(body)
+    pages: list[str] = []
+    offset = 0
+    while True:
+        taken = mesh.take("bob", str(len(pages)), id=message, offset=offset, in_bytes=True, chars=room)
+        chars = page_chars(taken.messages[0], room, offset=offset, in_bytes=True)
+        text, offset, _ = render_page(taken.messages[0], now=0.0, offset=offset, chars=chars)
+        pages.append(text.split(">\n", 1)[1].removesuffix("\n</peer-message>"))
+        if not offset:
+            return pages
+
+
+@pytest.mark.requirement("REC-4", stage="mcp")
+@pytest.mark.parametrize(
+    "body", ["x" * 59_998 + "ä", "ä" * 30_000, "\U0001f600" * 15_000, "x" * 30_000 + "€" * 10_000]
+)
+def test_a_body_takes_as_many_pages_as_its_bytes_need_whatever_its_characters(body: str) -> None:
+    plain = _pages("x" * 60_000, 8_500)
+    pages = _pages(body, 8_500)
+    assert "".join(pages) == body
+    assert max(len(page.encode()) for page in pages) <= 8_500
+    assert len(pages) <= 1.2 * len(plain)

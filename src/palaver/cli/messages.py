@@ -15,7 +15,7 @@ from palaver.cli.refusals import tell_unsent
 from palaver.cli.render import render_inbox, render_json, render_message, render_sent, render_status
 from palaver.cli.screen import ERR, find_screen, write
 from palaver.cli.shapes import whole_inbox, whole_message, whole_sent
-from palaver.cli.speaking import Speaker, ask, ask_as, speak
+from palaver.cli.speaking import Speaker, ask, ask_as, is_empty, speak
 from palaver.cli.words import (
     BODY_BYTES_MAX,
     KINDS,
@@ -191,6 +191,8 @@ def inbox(speaker: str | None, *, peek: bool, wait: float, as_json: bool) -> int
     """
     if peek:
         return _show(ask(PeekMessages(name=speaker)), as_json=as_json)
+    if not wait and is_empty(speaker):
+        return _show(Inbox(), as_json=as_json)
 
     async def work(me: Speaker) -> int:
         if me.attached:

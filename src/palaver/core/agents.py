@@ -6,6 +6,8 @@ case. One session at a time holds a name; a second one that is live gets the nex
 
 from __future__ import annotations
 
+import msgspec
+
 from palaver.core.context import (
     Context,
     Decision,
@@ -43,6 +45,8 @@ from palaver.protocol.operations.base import OPERATOR
 
 ENDED = frozenset({"left", "disconnected"})
 """Reasons that end a session. After a `restart` of the broker it may still come back."""
+LOOKED_AT_S = 86_400.0
+"""A look at an agent that was away this long joins as it: who is looked at daily is not forgotten."""
 DISOWNED_KEPT = 256
 """Not a setting: applying an event must not depend on one."""
 
@@ -71,6 +75,8 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
     if before is not None and before.session != operation.session:
         raise PalaverError("session_replaced", f"Another session goes on as {before.name!r}.")
     name, agent = _place(state, asked, operation, context)
+    if operation.looks and (agent is None or context.now - agent.gone_at < LOOKED_AT_S):
+        return _look(name, agent)
     note = _note(asked, name, agent, operation)
     if agent is None:
         if len(state.agents) >= context.limits.agents_max:
@@ -98,6 +104,14 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
         keeps=operation.pulls and agent.session == operation.session,
     )
     return Decision(_resumed(agent, note), [started])
+
+
+def _look(name: str, agent: Agent | None) -> Decision:
+    """Read as an agent whose name the caller might take: its presence and its mail stay as they are."""
+    if agent is None:
+        raise PalaverError("unknown_agent", f"No agent {name!r} is known here.")
+    found = _resumed(agent, "")
+    return Decision(msgspec.structs.replace(found, attached=True, looking=True))
 
 
 def _resumed(agent: Agent, note: str) -> Registered:

@@ -130,9 +130,12 @@ def render_page(message: MessageRecord, *, now: float, offset: int, chars: int) 
     return framed, end if end < total else 0, total
 
 
-def page_chars(message: MessageRecord, room: int, *, in_bytes: bool) -> int:
-    """How many characters of a message a page has room for."""
-    return room if not in_bytes or neutralise(_text_of(message.body)).isascii() else room // 4
+def page_chars(message: MessageRecord, room: int, *, offset: int, in_bytes: bool) -> int:
+    """How many characters of a message, from `offset` on, a page has room for."""
+    if not in_bytes:
+        return room
+    rest = neutralise(_text_of(message.body))[max(offset, 0) :][:room]
+    return len(rest.encode()[:room].decode(errors="ignore"))
 
 
 def render_batch(

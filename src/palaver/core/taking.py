@@ -135,7 +135,7 @@ def _take_page(agent: Agent, operation: TakeMessages, context: Context, chars: i
             "It was fetched already, or is not for you.",
         )
     (record,) = _records(agent, [seq], context)
-    chars = page_chars(record, chars, in_bytes=operation.in_bytes)
+    chars = page_chars(record, chars, offset=operation.offset, in_bytes=operation.in_bytes)
     _, following, total = render_page(record, now=context.now, offset=operation.offset, chars=chars)
     if operation.offset and operation.offset >= total:
         raise PalaverError("bad_request", f"`offset` must be below {total}, the length of {operation.id}.")

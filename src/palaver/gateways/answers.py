@@ -122,8 +122,12 @@ def wake_word(peer: AgentRecord) -> str:
     return "" if reached else "not wakeable"
 
 
-def say_sent(reply: Sent, operation: SendMessage, ttl_s: float) -> Answer:
-    """How far a send got, and what to do about it."""
+BY_ITSELF = "A reply comes by itself."
+BY_FETCHING = "Fetch a reply later with get_messages."
+
+
+def say_sent(reply: Sent, operation: SendMessage, ttl_s: float, coming: str = BY_FETCHING) -> Answer:
+    """How far a send got, and what to do about it; `coming`: how a reply gets here."""
     data = plain(reply)
     to = operation.to if isinstance(operation.to, str) else ", ".join(operation.to)
     kept = in_words(operation.ttl_s or ttl_s)
@@ -134,7 +138,7 @@ def say_sent(reply: Sent, operation: SendMessage, ttl_s: float) -> Answer:
         if each.name not in reached
     ]
     if reply.status == "received":
-        text = f"{reply.id} received: in {to}'s inbox. A reply comes later by get_messages."
+        text = f"{reply.id} received: in {to}'s inbox. {coming}"
         text = text if not reply.link else f"{reply.id} received on link:{reply.link}."
     elif reply.status == "queued":
         text = f"{reply.id} queued: {to} is offline and gets it if it returns within {kept}. Do not resend."

@@ -85,7 +85,8 @@ class Calls:
         note, self._joining.note = self._joining.note, ""
         answer = answer.noted(note) if note else answer
         agent = self._session.agent
-        if agent is not None and tool.operation is not TakeMessages:
+        fetches = agent is not None and not self._session.gets_mail_by_itself
+        if agent is not None and fetches and tool.operation is not TakeMessages:
             answer = answers.with_waiting(answer, len(agent.pending))
         return f2.as_json(answer) if self._dialect.name == "f2" else answer
 
@@ -207,7 +208,8 @@ class Calls:
         now, reply_with = self._session.now, self._dialect.reply_with
         if operation.id is not None:
             chars = operation.chars or self._limits.take_chars_max
-            chars = page_chars(reply.messages[0], chars, in_bytes=operation.in_bytes)
+            at = operation.offset
+            chars = page_chars(reply.messages[0], chars, offset=at, in_bytes=operation.in_bytes)
             return answers.say_page(reply, operation, now=now, reply_with=reply_with, chars=chars)
         if self._dialect.name == "f2":
             return f2.say_taken(reply, self._session)
@@ -252,6 +254,7 @@ class Calls:
         return answers.say_done(reply)._replace(text=left or reply.note or "Done.")
 
     def _say_sent(self, operation: SendMessage, reply: Sent) -> Answer:
-        answer = answers.say_sent(reply, operation, self._limits.ttl_s)
+        coming = answers.BY_ITSELF if self._session.gets_mail_by_itself else answers.BY_FETCHING
+        answer = answers.say_sent(reply, operation, self._limits.ttl_s, coming)
         more = link_answers.say_direct(reply, str(operation.to))
         return answer._replace(text=f"{answer.text} {more}") if more else answer

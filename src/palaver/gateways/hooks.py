@@ -285,6 +285,11 @@ class Hooks:
 
     # -- evidence -------------------------------------------------------------------------------------
 
+    def brings(self, agent: str) -> bool:
+        """Whether hooks take mail along in the turn that an agent is in."""
+        book = self._books.get(agent)
+        return book is not None and book.heard > 0 and book.state == "busy"
+
     def adopt(self, agent: str, call: str, ids: list[str]) -> bool:
         """Whether a reader judges what a tool's result hands out, instead of the next call."""
         book = self._books.get(agent)

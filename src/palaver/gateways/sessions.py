@@ -58,6 +58,10 @@ class Judge(Protocol):
         """Whether it judges what a call hands out."""
         ...
 
+    def brings(self, agent: str) -> bool:
+        """Whether hooks bring mail into the turn that an agent is in."""
+        ...
+
     def mail(self, agent: str) -> None:
         """Mail waits for an agent."""
         ...
@@ -215,6 +219,11 @@ class ShimSession(asyncio.Protocol):
     def agent(self) -> Agent | None:
         """The agent this session is, once it has joined."""
         return self._engine.state.agents.get(self.caller.agent) if self.caller.holds else None
+
+    @property
+    def gets_mail_by_itself(self) -> bool:
+        """Whether nobody has to fetch: hooks of the client bring what comes into this very turn."""
+        return self.judge is not None and self.caller.holds and self.judge.brings(self.caller.agent)
 
     def known(self) -> Agent | None:
         """The agent that this instance was before its connection broke."""

@@ -6,8 +6,6 @@ mesh skill, for agents and prompts that know them already. What a tool says is f
 
 from __future__ import annotations
 
-from typing import Any
-
 from palaver.protocol.lineage_tools import LINEAGE_TOOLS
 from palaver.protocol.link_tools import LINK_TOOLS
 from palaver.protocol.operations.agents import (
@@ -23,7 +21,17 @@ from palaver.protocol.operations.history import ReadHistory, SearchMessages
 from palaver.protocol.operations.messages import MessageStatus, PeekMessages, SendMessage, TakeMessages
 from palaver.protocol.operations.sessions import GetSessionData
 from palaver.protocol.operations.topics import Subscribe, Unsubscribe
-from palaver.protocol.tool import ALL, CORE, OBJECT, ONCE_S, TEXT, Argument, Dialect, Tool
+from palaver.protocol.tool import (
+    ALL,
+    CORE,
+    OBJECT,
+    ONCE_S,
+    TEXT,
+    TEXT_OR_OBJECT,
+    Argument,
+    Dialect,
+    Tool,
+)
 
 _PAST = (
     Argument("peer", "Only with this agent."),
@@ -37,7 +45,6 @@ _PARTS = (
     Argument("id", "Of a large message, to read it in parts."),
     Argument("offset", "With id: where to go on."),
 )
-TEXT_OR_OBJECT: dict[str, Any] = {"anyOf": [TEXT, OBJECT]}
 _TO = "A peer's name, several, `broadcast` (all online peers of this project), `#topic` or `link:ID`."
 _DIRECT = "Open or use the direct link with this peer: what each finally says then crosses by itself."
 
@@ -58,10 +65,10 @@ PALAVER = Dialect(
             "agent_send",
             SendMessage,
             "Send a message to other agents. It is stored at once and kept until read, by default for an "
-            "hour. A reply comes later by get_messages; do not wait or resend.",
+            "hour. A reply is a later message; do not wait or resend.",
             (
                 Argument("to", _TO),
-                Argument("body", "What to say; complete in itself.", schema=TEXT),
+                Argument("body", "What to say; complete in itself.", schema=TEXT_OR_OBJECT),
                 Argument("re", "The id of the message you answer."),
                 Argument("mode", "What you want of the recipient; left out: just read it."),
                 Argument("context", "Facts to travel along.", schema=OBJECT),
@@ -207,10 +214,10 @@ F2 = Dialect(
         Tool(
             "send_message",
             SendMessage,
-            "Send a message to one agent. Answers come by get_messages.",
+            "Send a message to one agent. Its answer is a later message.",
             (
                 Argument("to", "An agent's id or name, or #topic.", name="agent_id", schema=TEXT),
-                Argument("body", name="message", schema=TEXT),
+                Argument("body", name="message", schema=TEXT_OR_OBJECT),
                 _MODE,
                 Argument("context", schema=OBJECT),
                 Argument("kind", "request, response or notification.", name="type"),
@@ -222,7 +229,7 @@ F2 = Dialect(
             "broadcast",
             SendMessage,
             "Send to all online agents of this project.",
-            (Argument("body", name="message", schema=TEXT), _MODE),
+            (Argument("body", name="message", schema=TEXT_OR_OBJECT), _MODE),
             fixed={"to": "broadcast", "confirm": True},
         ),
         Tool("get_messages", TakeMessages, "Fetch your pending messages.", _PARTS, waits=True),

@@ -8,7 +8,7 @@ from palaver.protocol.operations.asking import AskAgent
 from palaver.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
 from palaver.protocol.operations.peers import RegisterPeer, RemovePeer, SendToPeer
 from palaver.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
-from palaver.protocol.tool import ALL, TEXT, Argument, Tool
+from palaver.protocol.tool import ALL, TEXT, TEXT_OR_OBJECT, Argument, Tool
 
 _PATHS: dict[str, Any] = {"type": "array", "items": TEXT}
 
@@ -46,7 +46,7 @@ LINEAGE_TOOLS = (
         "Send to a peer you shook hands with, and to nobody else.",
         (
             Argument("to", "The peer's name."),
-            Argument("body", schema=TEXT),
+            Argument("body", schema=TEXT_OR_OBJECT),
             Argument("re", "The id you answer."),
         ),
         set=ALL,

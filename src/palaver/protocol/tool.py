@@ -15,6 +15,7 @@ ONCE_S = 60.0
 
 TEXT: dict[str, Any] = {"type": "string"}
 OBJECT: dict[str, Any] = {"type": "object"}
+TEXT_OR_OBJECT: dict[str, Any] = {"anyOf": [TEXT, OBJECT]}
 
 
 class Argument(NamedTuple):

@@ -72,6 +72,8 @@ class Registered(Reply, frozen=True, kw_only=True):
     attached: bool = False
     """The caller runs beneath this agent and speaks for it; the agent's own client gets the mail."""
     waiting: int = 0
+    looking: bool = False
+    """The caller may read as this agent; it has not joined, and nothing is written down of it."""
 
 
 class RegisterAgent(Operation[Registered], frozen=True, kw_only=True):
@@ -100,6 +102,8 @@ class RegisterAgent(Operation[Registered], frozen=True, kw_only=True):
     grants: bool = False
     """It shows what it is offered without claiming it, until the moment that the offer names. Whatever it
     is offered counts as shown, unless it says otherwise when it leaves."""
+    looks: bool = False
+    """Only to read as an agent that is known and away: nobody joins, and no event is written."""
 
 
 class Done(Reply, frozen=True, kw_only=True):
