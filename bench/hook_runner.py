@@ -10,7 +10,6 @@ else. A JSON object in each line: first what an installation has written down, t
 import json
 import os
 import select
-import shlex
 import signal
 import sys
 import time
@@ -90,8 +89,8 @@ def main(name: str) -> None:
         shim.use("list_peers")
         programs = find_world("user", fixed=True).programs
         known = {
-            "hook": [word for word in shlex.split(programs.hook(KIND)) if word != "exec"],
-            "gate": shlex.split(programs.gate(KIND)),
+            "hook": ["/bin/sh", "-c", programs.hook(KIND)],
+            "gate": ["/bin/sh", "-c", programs.gate(KIND)],
             "mark": os.path.join(programs.marks, str(os.getpid())),
         }
         print(json.dumps(known), flush=True)

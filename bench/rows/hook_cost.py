@@ -37,7 +37,7 @@ SETTINGS: Mapping[str, str] = {
     "codex": ".codex/config.toml",
     "gemini": ".gemini/settings.json",
 }
-OUR_COMMAND = re.compile(r"""(["'])(?:(?!\1).)*/relay/(?:gate\.sh|hook\.py)(?:(?!\1).)*\1""")
+OUR_COMMAND = re.compile(r'''"[^"\n]*/relay/hook\.py[^"\n]*"''')
 MAIL = "The parser is finished."
 WARM_UP = 4
 PAUSE_S = 0.02
@@ -122,7 +122,7 @@ def replace_hooks(client: Client) -> None:
                 if not each.get("asyncRewake")
             ]
         text, count = json.dumps(settings), len(groups)
-    if not count or "hook.py" in text or "gate.sh" in text:
+    if not count or "hook.py" in text:
         raise RoundFailed(f"palaver's hooks in {path.name} are not as they were thought to be")
     path.write_text(text, encoding="utf-8")
 

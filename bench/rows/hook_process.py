@@ -22,8 +22,8 @@ from palaver.client.blocking import BlockingAgent
 
 EMPTY_ROW = "hook process, nothing waiting"
 MAIL_ROW = "hook process, one message"
-GATE, HOOK, HCOM, TRUE = "palaver gate.sh", "palaver hook.py", "hcom post", "/bin/true"
-BOTH = "palaver gate.sh and hook.py"
+GATE, HOOK, HCOM, TRUE = "palaver gate", "palaver hook.py", "hcom post", "/bin/true"
+BOTH = "palaver gate and hook.py"
 WORKER = "worker"
 MESSAGE_ID = re.compile(r"peer-message id=(\w+)")
 TOOL = {

@@ -24,7 +24,7 @@ class StandIn:
         self._number = 0
         self._shim: subprocess.Popen[bytes] | None = None
         self._others: list[subprocess.Popen[bytes]] = []
-        self._waiter: subprocess.Popen[bytes] | None = None
+        self._waiters: list[subprocess.Popen[bytes]] = []
 
     def rpc(self, method: str, params: dict[str, Any]) -> Any:
         """Ask the shim."""
@@ -64,30 +64,41 @@ class StandIn:
         done = subprocess.run(command, input=payload.encode(), capture_output=True, check=False, timeout=20)
         return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 
+    def shell(self, command: str, payload: str) -> Any:
+        """Run a hook's command line as a client does."""
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], input=payload.encode(), capture_output=True, check=False, timeout=20
+        )
+        return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
+
     def palaver(self, words: list[str]) -> Any:
         """Run a command of palaver, as a model does with its shell."""
         command = [str(Path(sys.executable).parent / "palaver"), *words]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=20)
         return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 
-    def wait(self, client: str) -> Any:
-        """Start a waiter in the background."""
+    def wait(self, client: str, payload: str = "") -> Any:
+        """Start a waiter in the background, with what the client tells it."""
         command = [*PYTHON, str(RELAY / "waiter.py"), client]
-        self._waiter = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        return self._waiter.pid
+        waiter = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        cast("IO[bytes]", waiter.stdin).write(payload.encode())
+        cast("IO[bytes]", waiter.stdin).close()
+        waiter.stdin = None
+        self._waiters.append(waiter)
+        return waiter.pid
 
-    def woken(self, within_s: float) -> Any:
-        """How the waiter ended, and what it said."""
-        assert self._waiter is not None
+    def woken(self, within_s: float, index: int = -1) -> Any:
+        """How a waiter ended, the last one by default, and what it said."""
+        waiter = self._waiters[index]
         try:
-            _, err = self._waiter.communicate(timeout=within_s)
+            _, err = waiter.communicate(timeout=within_s)
         except subprocess.TimeoutExpired:
             return {"code": None, "err": ""}
-        return {"code": self._waiter.returncode, "err": err.decode()}
+        return {"code": waiter.returncode, "err": err.decode()}
 
     def end(self) -> None:
         """Leave no process behind."""
-        for process in (self._shim, self._waiter, *self._others):
+        for process in (self._shim, *self._waiters, *self._others):
             if process is not None and process.poll() is None:
                 process.kill()
                 process.wait()

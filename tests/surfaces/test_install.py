@@ -45,8 +45,8 @@ GEMINI_DIFF = """\
 +          {
 +            "type": "command",
 +            "name": "palaver",
-+            "command": "exec PYTHON -I -S RELAY/hook.py gemini-cli",
-+            "timeout": 10000
++            "command": "RUN gemini-cli; exit 0",
++            "timeout": 3000
 +          }
 +        ]
 +      }
@@ -77,23 +77,26 @@ CODEX_DIFF = """\
 +
 +[[hooks.SessionStart.hooks]]
 +type = "command"
-+command = "exec PYTHON -I -S RELAY/hook.py codex"
-+timeout = 10
++command = "RUN codex; exit 0"
++timeout = 3
 +
 +[[hooks.UserPromptSubmit]]
 +
 +[[hooks.UserPromptSubmit.hooks]]
 +type = "command"
-+command = "exec PYTHON -I -S RELAY/hook.py codex"
-+timeout = 10
++command = "RUN codex; exit 0"
++timeout = 3
 +
 +[[hooks.PostToolUse]]
 +
 +[[hooks.PostToolUse.hooks]]
 +type = "command"
-+command = "/bin/sh RELAY/gate.sh codex PYTHON ~/.local/state/palaver/marks"
-+timeout = 10
++command = "exec /bin/sh -c '[ -e STATE/marks/$PPID ] && [ ! -e STATE/stalled/$PPID ] && RUN codex; exit 0'"
++timeout = 3
 """
+
+
+HOOK = "[ -x PYTHON ] && [ -f RELAY/hook.py ] && exec PYTHON -I -S RELAY/hook.py "
 
 
 @pytest.fixture
@@ -118,6 +121,7 @@ def test_a_diff_is_shown_and_only_what_it_shows_is_done(
     target = me.write(path, text)
     dry = me.run("install", client, "--dry-run")
     assert (dry.code, target.read_text("utf-8")) == (0, text)
+    diff = diff.replace("RUN ", HOOK).replace("STATE", "~/.local/state/palaver")
     assert me.plain(dry.out).startswith(diff), me.plain(dry.out)
     assert not me.state.exists()
     done = me.run("install", client, "--yes")
@@ -141,7 +145,6 @@ def test_a_second_run_has_nothing_to_do_and_uninstall_restores_everything(me: Pe
     second = me.run("install", "all", "--yes")
     assert (second.code, second.out.count("nothing to do"), me.files()) == (0, 5, after)
     settings = me.home / ".claude/settings.json"
-    assert settings.stat().st_mode & 0o777 == 0o600, "there is a token in it"
     gone = me.run("uninstall", "all", "--yes")
     assert (gone.code, gone.err) == (0, "")
     assert me.files() == before
@@ -312,23 +315,21 @@ def test_check_tells_what_is_missing_and_what_is_out_of_date(me: Person) -> None
     assert me.files() == {}
     assert me.run("install", "claude", "--yes").code == 0
     assert (me.run("install", "--check", "claude").code, me.state.exists()) == (0, True)
-    (me.state / "hooks.json").write_text('{"port": 20000, "token": "another"}')
+    settings = me.home / ".claude/settings.json"
+    settings.write_text(settings.read_text("utf-8").replace('"timeout": 3', '"timeout": 10'), "utf-8")
     late = me.run("install", "--check", "claude")
     assert late.code == 1
     assert re.search(
-        r"settings\.json is out of date in hooks\.UserPromptSubmit, hooks\.PostToolBatch", late.out
+        r"settings\.json is out of date in hooks\.SessionStart, hooks\.UserPromptSubmit", late.out
     )
     assert me.run("install", "claude", "--yes").code == 0
     assert me.run("install", "--check", "claude").code == 0
-    settings = me.home / ".claude/settings.json"
     settings.write_text(settings.read_text("utf-8").replace("mcp__palaver__*", "x"), "utf-8")
     (report,) = me.json("install", "--check", "claude")["clients"]
     assert (report["state"], report["files"][1]["missing"]) == (
         "incomplete",
         ["permissions.allow: mcp__palaver__*"],
     )
-    settings.chmod(0o644)
-    assert "`chmod 600` it" in me.run("install", "--check", "claude").out
 
 
 def test_check_tells_whether_codex_trusts_the_hooks(me: Person) -> None:

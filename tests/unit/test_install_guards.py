@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +47,7 @@ def test_the_tools_that_write_are_asked_about_and_no_others(
     named = group["matcher"].removeprefix("^").removesuffix("$").strip("()").split("|")
     assert set(named) == set(TOOLS[kind])
     (hook,) = group["hooks"]
-    if word == "claude":
-        assert hook["type"] == "http"
-    else:
-        assert hook["command"].split()[1].endswith("gate.sh"), "with nothing to guard it costs one look"
-        assert hook["command"].endswith("/palaver-home/guards")
+    assert "/palaver-home/guards/$PPID ] && " in hook["command"], "with nothing to guard it costs one look"
 
 
 @pytest.mark.parametrize("word", BEFORE)
@@ -108,3 +107,63 @@ def test_a_matcher_that_codex_has_otherwise_is_set_right(here: Desk) -> None:
     here.install("codex")
     assert find_lacks(meaning(target), target.entries) == []
     assert "^nothing$" not in Path(target.path).read_text("utf-8")
+
+
+# -- what the version before has written, and what is left without our programs -------------------------
+
+
+def before(here: Desk, word: str) -> dict[str, Any]:
+    """A client's settings with hooks as the version before wrote them."""
+    relay, python, home = here.programs.relay, here.programs.python, here.home
+    hook = {"type": "command", "command": f"exec {python} -I -S {relay}/hook.py {word}", "timeout": 10}
+    gate = {**hook, "command": f"/bin/sh {relay}/gate.sh {word} {python} {home}/marks"}
+    call = {
+        "type": "http",
+        "url": "http://127.0.0.1:20001/hooks/claude-code",
+        "headers": {"Authorization": "Bearer abab", "X-Palaver": "1"},
+        "timeout": 10,
+    }
+    if word == "claude":
+        return {"SessionStart": [{"hooks": [hook]}], "Stop": [{"hooks": [call]}]}
+    return {"SessionStart": [{"matcher": "*", "hooks": [hook]}], "AfterTool": [{"hooks": [gate]}]}
+
+
+@pytest.mark.parametrize("word", ["claude", "gemini"])
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_entries_of_the_version_before_are_known(here: Desk, word: str, command: str) -> None:
+    target = settings_of(here, word)
+    Path(target.path).parent.mkdir(parents=True, exist_ok=True)
+    mine = {"hooks": [{"type": "command", "command": "say done"}]}
+    hooks = {"Stop": [mine], **before(here, word)}
+    hooks["Stop"] = [mine, *before(here, word).get("Stop", [])]
+    Path(target.path).write_text(json.dumps({"hooks": hooks}), "utf-8")
+    if command == "install":
+        labels = {f"hooks.{event}" for event in before(here, word)}
+        assert labels <= {lack.label for lack in find_lacks(meaning(target), target.entries) if lack.outdated}
+        here.install(word)
+        assert not find_lacks(meaning(target), target.entries)
+        text = Path(target.path).read_text("utf-8")
+        assert "http://" not in text
+        assert "gate.sh" not in text
+        assert "say done" in text
+    else:
+        here.uninstall(word)
+        assert meaning(target).get("hooks") == {"Stop": [mine]}
+
+
+@pytest.mark.requirement("FIRST-3", stage="contact")
+@pytest.mark.parametrize("word", ["claude", "codex", "gemini"])
+@pytest.mark.parametrize("shell", ["sh", "bash", "zsh"])
+def test_hooks_without_our_programs_are_silent(here: Desk, word: str, shell: str, tmp_path: Path) -> None:
+    program = shutil.which(shell) or "/bin/sh"
+    for folder in ("marks", "guards"):
+        marked = tmp_path / "palaver-home" / folder / str(os.getpid())
+        marked.parent.mkdir(parents=True)
+        marked.touch()  # a mark that a broker has left
+    here.programs = here.at("/nowhere/at all")
+    hooks = [entry for entry in settings_of(here, word).entries if isinstance(entry, Hooks)]
+    commands = {hook["command"] for entry in hooks for hook in entry.wanted}
+    assert len(commands) >= 3
+    for command in commands:
+        done = subprocess.run([program, "-c", command], input=b"{}", capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), command

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from palaver.integrations.install import jsonc
 from palaver.integrations.install.carrying_out import carry_out
 from palaver.integrations.install.clients import CLIENTS
-from palaver.integrations.install.endpoint import HookEndpoint, load_endpoint, peek_endpoint
+from palaver.integrations.install.endpoint import load_endpoint, peek_endpoint
 from palaver.integrations.install.entries import find_lacks
 from palaver.integrations.install.plan import Change, plan_install, plan_uninstall, render_diff
 from palaver.integrations.install.records import load_records
@@ -46,15 +46,14 @@ class Desk:
         self.place = Place(home=str(root), project=str(project), scope=scope, env=env or {})
         self.programs = self.at("/opt/palaver")
 
-    def at(self, folder: str, *, port: int = 20_001) -> Programs:
-        """The programs of an installation at another place, or with another port."""
+    def at(self, folder: str) -> Programs:
+        """The programs of an installation at another place."""
         relay = f"{folder}/palaver/relay"
         return Programs(
             server=("/usr/bin/python3", "-I", "-S", f"{relay}/mcp_shim.py"),
             python="/usr/bin/python3",
             relay=relay,
             marks=f"{self.home}/marks",
-            endpoint=HookEndpoint(port, "ab" * 32),
         )
 
     def targets(self, word: str) -> list[Target]:
@@ -123,8 +122,7 @@ def test_a_file_that_was_not_there_comes_and_goes_with_its_folders(
     assert all(change.seen.data is None and not change.backup for change in changes)
     for target in desk.targets(word):
         assert not find_lacks(meaning(target), target.entries)
-        private = scope == "user" or target.secret
-        assert os.stat(target.path).st_mode & 0o777 == (0o600 if private else 0o644)
+        assert os.stat(target.path).st_mode & 0o777 == (0o600 if scope == "user" else 0o644)
     assert desk.install(word) == []
     desk.uninstall(word)
     shutil.rmtree(desk.home)
@@ -190,18 +188,18 @@ def test_what_others_write_in_the_meantime_is_kept(
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_move_of_palaver_and_a_new_port_are_set_right_and_still_undone(here: Desk, word: str) -> None:
+def test_a_move_of_palaver_is_set_right_and_still_undone(here: Desk, word: str) -> None:
     for target in [each for each in here.targets(word) if not is_whole(each)]:
         write(target.path, "" if target.path.endswith(".toml") else '{\n  "mine": 1\n}\n')
     before = here.files()
     here.install(word)
-    here.programs = here.at("/elsewhere/lib", port=20_002)
+    here.programs = here.at("/elsewhere/lib")
     assert all(
         lack.outdated for target in here.targets(word) for lack in find_lacks(meaning(target), target.entries)
     )
     assert here.install(word)
     texts = [Path(target.path).read_text("utf-8") for target in here.targets(word)]
-    assert not any("/opt/palaver" in text or "20001" in text for text in texts)
+    assert not any("/opt/palaver" in text for text in texts)
     assert here.install(word) == []
     here.uninstall(word)
     assert here.files() == before
@@ -210,14 +208,14 @@ def test_a_move_of_palaver_and_a_new_port_are_set_right_and_still_undone(here: D
 def test_an_upgrade_leaves_the_command_lines_as_they_are(here: Desk) -> None:
     """Codex hashes them: another word, and its human has to trust them again."""
     programs = here.at("/opt/my tools")
-    assert programs.hook("codex") == (
-        "exec /usr/bin/python3 -I -S '/opt/my tools/palaver/relay/hook.py' codex"
-    )
-    assert programs.gate("codex") == (
-        f"/bin/sh '/opt/my tools/palaver/relay/gate.sh' codex /usr/bin/python3 {here.home}/marks"
-    )
+    hook = "'/opt/my tools/palaver/relay/hook.py'"
+    run = f"[ -x /usr/bin/python3 ] && [ -f {hook} ] && exec /usr/bin/python3 -I -S {hook} codex; exit 0"
+    assert programs.hook("codex") == run
+    home = here.home
+    assert programs.gate("codex") == f"[ -e {home}/marks/$PPID ] && [ ! -e {home}/stalled/$PPID ] && {run}"
+    assert programs.guard("codex") == f"[ -e {home}/guards/$PPID ] && {run}"
     assert programs.waiter("claude-code") == (
-        "exec /usr/bin/python3 -I -S '/opt/my tools/palaver/relay/waiter.py' claude-code"
+        run.replace("hook.py", "waiter.py").replace(" codex;", " claude-code;")
     )
 
 
@@ -339,11 +337,12 @@ def test_variables_of_the_clients_are_followed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_project_s_token_is_not_in_a_shared_file(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, scope="project")
-    desk.install("claude")
-    with_token = {name for name, data in desk.files().items() if b"Bearer" in data}
-    assert with_token == {"project/.claude/settings.local.json"}
+@pytest.mark.parametrize("word", WORDS)
+def test_no_token_is_in_a_client_s_file(here: Desk, word: str) -> None:
+    here.install(word)
+    assert not [
+        name for name, data in here.files().items() if b"Bearer" in data and not name.endswith((".js", ".ts"))
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from palaver.gateways.plugins import process_word
 from palaver.integrations.hooks import Verdict
 from palaver.integrations.install.carrying_out import carry_out
 from palaver.integrations.install.clients import CLIENTS
-from palaver.integrations.install.endpoint import HookEndpoint
 from palaver.integrations.install.plan import plan_install, plan_uninstall
 from palaver.integrations.install.records import load_records
 from palaver.integrations.install.spec import ClientSpec, Place, Programs
@@ -133,7 +132,6 @@ class World:
             python="/usr/bin/python3",
             relay="/lib/palaver/relay",
             marks=f"{self.broker}/marks",
-            endpoint=HookEndpoint(20_000, "secret"),
         )
 
     @property

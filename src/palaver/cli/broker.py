@@ -31,6 +31,9 @@ STOP_S = 20.0
 POLL_S = 0.02
 REPLACE_TRIES = 3
 SHELLS = ("bash", "zsh", "fish")
+STOPPED = """\
+The broker has stopped; what waits is kept. The next agent session or palaver command starts it again.
+"""
 
 
 @click.command()
@@ -87,7 +90,8 @@ def _go_on(settings: Settings, code: int, words: str, *, detached: bool) -> tupl
 def down(*, as_json: bool) -> int:
     """Stop the broker; what waits is kept.
 
-    Agents that are connected come back to the next broker by themselves.
+    The next session of an agent CLI, or the next command, starts it again; open sessions then reconnect. A
+    prompt in an open session does not start it.
     """
     settings = load_settings()
     running = _find_running(settings)
@@ -96,7 +100,7 @@ def down(*, as_json: bool) -> int:
     if as_json:
         write(render_json({"stopped": running is not None}))
     else:
-        write("No broker runs.\n" if running is None else "The broker has stopped.\n")
+        write("No broker runs.\n" if running is None else STOPPED)
     return 0
 
 

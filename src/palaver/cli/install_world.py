@@ -11,13 +11,12 @@ import msgspec
 
 from palaver.cli.mcp import shim_command
 from palaver.integrations.install.clients import CLIENTS, UNSUPPORTED
-from palaver.integrations.install.endpoint import HookEndpoint, load_endpoint, peek_endpoint
+from palaver.integrations.install.endpoint import load_endpoint
 from palaver.integrations.install.spec import Place, Programs, Scope
 from palaver.integrations.install.versions import Found, find_version
 from palaver.settings import Settings, load_settings
 
 ALL = "all"
-UNKNOWN = HookEndpoint(0, "chosen-when-it-is-installed")
 
 
 class World(msgspec.Struct, frozen=True):
@@ -35,14 +34,14 @@ def find_world(scope: Scope, *, fixed: bool, plugin: str = "") -> World:
     named = home if settings.home_named else None
     server = shim_command(home=named)
     relay = os.path.dirname(server[3])
-    endpoint = (peek_endpoint(home) or UNKNOWN) if fixed else load_endpoint(home)
+    if not fixed:
+        load_endpoint(home)  # plugins look for it there
     programs = Programs(
         server=tuple(server),
         python=server[0],
         relay=relay,
         marks=os.path.join(home, "marks"),
         options=(f"--home={named}",) if named else (),
-        endpoint=endpoint,
     )
     place = Place(
         home=os.path.expanduser("~"), project=os.getcwd(), scope=scope, env=os.environ, plugin=plugin

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from typing import Any
 
 import msgspec
 
@@ -15,6 +13,8 @@ from palaver.core.state import Agent
 from palaver.gateways.books import Book
 from palaver.gateways.guarding import Guarding
 from palaver.gateways.hooks import Hooks
+from palaver.gateways.recognition import started_at
+from palaver.gateways.starts import read_payload
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import PathRecord
 from palaver.protocol.relay import HookHello
@@ -26,22 +26,6 @@ ANSWER_S = 1.5
 WAITER = "waiter"
 HEADLESS = frozenset({"-p", "--print", "exec"})
 """Words on a client's command line that say: one run, then end."""
-_FIELD = re.compile(rb'"(\w+)"\s*:\s*("(?:[^"\\]|\\.){0,4096}"|true|false|null|-?\d{1,18})')
-
-
-def parse_payload(data: bytes, *, cut: bool) -> dict[str, Any]:
-    """A hook's payload; of one that was too long, the plain fields of its beginning.
-
-    Raises:
-        ValueError: it is not JSON.
-    """
-    if cut:
-        pairs = ((name.decode(), msgspec.json.decode(value)) for name, value in _FIELD.findall(data))
-        fields: dict[str, Any] = {}
-        for name, value in pairs:
-            fields.setdefault(name, value)  # the first is the outermost
-        return fields
-    return msgspec.json.decode(data, type=dict[str, Any])
 
 
 class HookDoor:
@@ -73,6 +57,7 @@ class HookGuest(asyncio.Protocol):
         self._transport = visit.transport
         self._hello = hello
         self._words = [process.word for process in ancestry(visit.pid)]
+        self._listens = hello.listens and bool(self._words)  # a hook without a process gave up long ago
         self._data = bytearray()
         self._served = False
         server.connections.add(self)
@@ -88,13 +73,16 @@ class HookGuest(asyncio.Protocol):
         """The hook is gone; what it was given is judged by the transcript, not by that."""
         del exc
         self._server.connections.discard(self)
+        self._hooks.go_on()  # if it gave up, it has left a mark; here we are again
 
     async def _serve(self) -> None:
         answer = None
         try:
-            payload = parse_payload(bytes(self._data[: self._hello.bytes]), cut=self._hello.cut)
+            payload = read_payload(bytes(self._data[: self._hello.bytes]), cut=self._hello.cut)
             async with asyncio.timeout(ANSWER_S):
-                answer = await self._guarding.handle(self._hello.client, payload, self._words)
+                answer = await self._guarding.handle(
+                    self._hello.client, payload, self._words, listens=self._listens
+                )
         except (ValueError, TimeoutError) as error:
             self._hooks.fault(self._hello.client, error)
             log.warning("a hook of %s could not be served: %s", self._hello.client, str(error)[:200])
@@ -122,18 +110,33 @@ class WaiterDoor:
     def admit(self, visit: Visit) -> None:
         """Take a waiter's connection over, or send it home."""
         chain = ancestry(visit.pid)
-        client = chain[1] if len(chain) > 1 else None
-        guest = WaiterGuest(self, visit)
+        guest = WaiterGuest(self, visit, [process.word for process in chain])
         visit.transport.set_protocol(guest)
-        if client is None or client.word in self._waiters or is_headless(client.pid):
+        if len(chain) < 2 or is_headless(chain[1].pid) or self._has_younger(guest):
             guest.end(b"0\n")
             return
-        guest.client = client.word
-        self._waiters[client.word] = guest
+        if (older := self._waiters.get(guest.client)) is not None:
+            older.end(b"0\n")
+        self._waiters[guest.client] = guest
         self._server.connections.add(guest)
+        guest.data_received(visit.data)
         for agent in self._hooks.agents():
-            if agent.owner == client.word and agent.pending:
+            if agent.owner == guest.client and agent.pending:
                 self._hooks.mail(agent.id)
+
+    def _has_younger(self, guest: WaiterGuest) -> bool:
+        """Whether a waiter of the same client began later: after /clear an older one's session is over."""
+        there = self._waiters.get(guest.client)
+        return there is not None and there.since > guest.since
+
+    def hear(self, guest: WaiterGuest, data: bytes) -> None:
+        """What a waiter was started with: it tells whose it is, to every broker."""
+        hello = guest.hello
+        try:
+            payload = read_payload(data, cut=hello.cut)
+            self._hooks.meet(hello.client, payload, guest.words, guest.since)
+        except ValueError as error:
+            self._hooks.fault(hello.client, error)
 
     def leave(self, guest: WaiterGuest) -> None:
         """A waiter is gone."""
@@ -143,13 +146,13 @@ class WaiterDoor:
 
     async def wake(self, book: Book, agent: Agent) -> bool:
         """Hand all that waits to the agent's waiter, if it has one."""
-        guest = self._waiters.get(agent.owner)
-        if guest is None:
+        if agent.owner not in self._waiters:
             return False
         fetched = await self._hooks.fetch(book, "wake", WAITER)
         if not fetched.text:
             return False
-        if self._waiters.get(agent.owner) is not guest:  # it ended meanwhile
+        guest = self._waiters.get(agent.owner)
+        if guest is None:  # it ended meanwhile
             self._hooks.give_back(book, fetched.call)
             return False
         self.leave(guest)
@@ -164,12 +167,27 @@ class WaiterDoor:
 
 
 class WaiterGuest(asyncio.Protocol):
-    """One waiter; it says nothing and is told once."""
+    """One waiter; it says whose it is, and is told once."""
 
-    def __init__(self, door: WaiterDoor, visit: Visit) -> None:
+    def __init__(self, door: WaiterDoor, visit: Visit, words: list[str]) -> None:
+        if visit.hello.waiter is None:
+            raise AssertionError("not a waiter")
         self._door = door
         self._transport = visit.transport
-        self.client = ""
+        self._data = bytearray()
+        self._heard = False
+        self.hello = visit.hello.waiter
+        self.words = words
+        self.client = words[1] if len(words) > 1 else ""
+        """The client's process."""
+        self.since = started_at(words[0]) if words else 0.0
+
+    def data_received(self, data: bytes) -> None:
+        """Gather its payload; those of earlier versions have none."""
+        self._data += data[: self.hello.bytes - len(self._data)]
+        if self.hello.bytes and len(self._data) == self.hello.bytes and not self._heard:
+            self._heard = True
+            self._door.hear(self, bytes(self._data))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It ended, or its client did."""

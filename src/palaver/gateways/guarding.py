@@ -54,14 +54,14 @@ class Guarding:
         self._guards = Guards(engine, folder)
 
     async def handle(
-        self, client: str, payload: Mapping[str, Any], words: list[str] | None
+        self, client: str, payload: Mapping[str, Any], words: list[str] | None, *, listens: bool = True
     ) -> dict[str, Any] | None:
-        """What a hook is answered; `{}` to a write that may go on."""
+        """What a hook is answered; `{}` to a write that may go on. One that does not listen takes no mail."""
         paths = written_paths(client, payload)
         if paths == []:
             if words is not None:
                 self._note_process(words)
-            return await self._hooks.handle(client, payload, words)
+            return await self._hooks.handle(client, payload, words, listens=listens)
         with suppress(TimeoutError):
             async with asyncio.timeout(NOTE_S):  # it binds the session to its agent, and is worth no more
                 await self._hooks.handle(client, payload, words)

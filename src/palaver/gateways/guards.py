@@ -4,7 +4,7 @@
     <home>/guards/4711.json    and it was given a scope, which is this one
 
 Kept current while we run, and left behind for the time in which we do not. Only clients whose hooks are
-commands need them; the others ask over HTTP, or do without an answer.
+commands need them; plugins ask over HTTP, or do without an answer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from palaver.core.state import Agent
 
 log = logging.getLogger("palaver.hooks")
 
-GATED = frozenset({"codex", "gemini-cli", "command"})
+GATED = frozenset({"claude-code", "codex", "gemini-cli", "command"})
 """Kinds of agents whose hooks are commands; a command may be a script that starts one of them."""
 
 

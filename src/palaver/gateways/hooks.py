@@ -13,6 +13,8 @@ from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from palaver.broker.engine import Engine
 from palaver.broker.server import Server
 from palaver.core.agents import ENDED
@@ -25,6 +27,7 @@ from palaver.gateways.desk import Desk
 from palaver.gateways.marks import Marks
 from palaver.gateways.pulses import Pulses
 from palaver.gateways.recognition import SESSIONS_MAX, Recognition
+from palaver.gateways.starts import Starts
 from palaver.gateways.turns import Ending
 from palaver.gateways.waking import Waker, Waking
 from palaver.gateways.ways import END_OF_TURN, MID_TURN, PULL, list_ways
@@ -64,6 +67,7 @@ class Hooks:
         self._integrations = integrations
         self._marks = Marks(marks)
         self._bindings = Bindings(marks.with_name("bindings"))
+        self._starts = Starts(marks.with_name("starts"))
         self._desk = Desk(engine)
         self._books: dict[str, Book] = {}
         self.recognition = Recognition(engine, server, integrations)
@@ -88,7 +92,7 @@ class Hooks:
     # -- what a hook says -----------------------------------------------------------------------------
 
     async def handle(
-        self, client: str, payload: Mapping[str, Any], words: list[str] | None
+        self, client: str, payload: Mapping[str, Any], words: list[str] | None, *, listens: bool = True
     ) -> dict[str, Any] | None:
         """Note what happened, and what to answer; `words` are the processes above the hook, if known."""
         integration = self._integrations.get(client)
@@ -96,7 +100,7 @@ class Hooks:
             return None
         event = integration.parse(payload)
         missed = self.recognition.missed(client, event)
-        self.recognition.note(client, event, words)
+        self.recognition.note(client, event, words or None)  # none: the hook was gone before we looked
         agent = await self.recognition.find(client, event, self._bound())
         if agent is None or event.subagent:
             return None
@@ -111,7 +115,7 @@ class Hooks:
             self._read_ahead(book)
         self._judge(book)
         fetched = Fetched()
-        if book.takes(event):
+        if listens and book.takes(event):
             try:
                 fetched = await self._text_for(book, event)
             except asyncio.CancelledError:  # the hook has given up: what it told is true all the same
@@ -123,6 +127,37 @@ class Hooks:
             endings += book.close(event)
         self._tell(book, endings)
         return integration.answer(event, fetched.text) if fetched.text else None
+
+    def meet(self, client: str, payload: Mapping[str, Any], words: list[str], since: float) -> None:
+        """A process says which session is its own: a start that no broker heard, or a waiter.
+
+        No turn begins or ends by that, and no mail goes. What was heard of the agent `since` then is newer.
+
+        Raises:
+            ValueError: it makes no sense.
+        """
+        integration = self._integrations.get(client)
+        event = None if integration is None else integration.parse(payload)
+        if integration is None or event is None or event.subagent:
+            return
+        began = event if event.what in ("session_started", "prompt") else quiet(event)
+        self.recognition.meet(client, began, words)
+        agent = self.recognition.agent_of(client, event, self._bound())
+        if agent is None:
+            return
+        book = self._book(agent, integration)
+        if book.session != event.session and book.heard_at < since:
+            self._tell(book, book.note(quiet(event)))
+        if agent.pending:
+            self.mail(agent.id)
+
+    def take_starts(self) -> None:
+        """Hear of the sessions that started while no broker answered."""
+        for start in self._starts.take():
+            try:
+                self.meet(start.client, start.payload, start.words, start.at)
+            except ValueError as error:
+                self.fault(start.client, error)
 
     def fault(self, client: str, error: Exception) -> None:
         """A hook brought what nobody understands."""
@@ -391,8 +426,22 @@ class Hooks:
             book.wake_waits = True
             self.run(self._waking.wake(book))
 
+    def go_on(self) -> None:
+        """We answer: no client need spare its hooks the wait any longer."""
+        self._marks.go_on()
+
+    def joined(self, agent: str) -> None:
+        """An agent is there: its client's first hook may have come before it, or have been noted only."""
+        known = self._engine.state.agents.get(agent)
+        if known is not None and agent not in self._books:
+            self._find(known)
+
     def _find(self, agent: Agent) -> Book | None:
         """The book of an agent whose client had its first hook before the agent joined, or a broker ago."""
+        if agent.owner and agent.kind in self._integrations:
+            self.take_starts()
+            if agent.id in self._books:
+                return self._books[agent.id]
         last = self.recognition.last_of(agent, self._bound())
         if last is not None:
             client, event = last
@@ -402,3 +451,9 @@ class Hooks:
         binding = self._bindings.load(agent)
         integration = None if binding is None else self._integrations.get(binding.kind)
         return None if integration is None else self._book(agent, integration)
+
+
+def quiet(event: HookEvent) -> HookEvent:
+    """What an event of the past leaves behind: the client is idle, or nobody knows what it does."""
+    what = "session_started" if event.what in ("session_started", "turn_ended") else "other"
+    return msgspec.structs.replace(event, what=what)

@@ -14,10 +14,11 @@ from typing import Any, cast
 import h11
 import msgspec
 
-from palaver.gateways.doors import ANSWER_S, parse_payload
+from palaver.gateways.doors import ANSWER_S
 from palaver.gateways.guarding import Guarding
 from palaver.gateways.hooks import Hooks
 from palaver.gateways.plugins import PluginDoor
+from palaver.gateways.starts import read_payload
 
 log = logging.getLogger("palaver.hooks")
 
@@ -127,7 +128,7 @@ class HttpHooks(asyncio.Protocol):
         cut = self._size > BODY_BYTES_MAX
         data = bytes(self._body[:HEAD_BYTES]) if cut else bytes(self._body)
         try:
-            payload = parse_payload(data, cut=cut)
+            payload = read_payload(data, cut=cut)
             if request.target.startswith(POLL_PATH):
                 answer = await self._plugins.wait(client, payload, self._gone)
             else:

@@ -86,6 +86,8 @@ class Inside:
     async def listen(self) -> None:
         """Serve hooks over HTTP from when an endpoint is chosen, until cancelled."""
         self.hooks.recall()
+        self.hooks.take_starts()
+        self.hooks.go_on()
         while (endpoint := self._endpoint()) is None:  # noqa: ASYNC110 - a file tells, no event
             await asyncio.sleep(LOOK_S)
         listener = await self._bind(endpoint)

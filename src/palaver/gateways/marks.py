@@ -7,6 +7,8 @@ needs it.
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 from pathlib import Path
 
 from palaver.core.state import Agent
@@ -19,6 +21,7 @@ class Marks:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._stalled = folder.with_name("stalled")
         self._wanted: dict[int, dict[str, Agent]] = {}
         """By process, the agents whose hooks have work to do."""
 
@@ -42,6 +45,11 @@ class Marks:
                 self._wanted[pid] = left
             else:
                 (self._folder / str(pid)).unlink(missing_ok=True)
+
+    def go_on(self) -> None:
+        """Take the marks away that hooks have left which gave up waiting for us."""
+        if os.path.isdir(self._stalled):
+            shutil.rmtree(self._stalled, ignore_errors=True)
 
 
 def pid_of(agent: Agent) -> int:

@@ -57,6 +57,14 @@ class Recognition:
         if len(self._sessions) > SESSIONS_MAX:
             del self._sessions[next(iter(self._sessions))]
 
+    def meet(self, client: str, event: HookEvent, words: list[str]) -> None:
+        """A process says which session is its own, and what began there; what hooks told counts for more."""
+        known = self._sessions.get((client, event.session))
+        if known is None:
+            self.note(client, event, words)
+        elif not known.words:
+            self._sessions[client, event.session] = known._replace(words=words)
+
     def missed(self, client: str, event: HookEvent) -> HookEvent | None:
         """The prompt of the turn that an event belongs to, if it came before the agent was known."""
         seen = self._sessions.get((client, event.session))
@@ -73,12 +81,15 @@ class Recognition:
         """The agent that a hook's session belongs to; `bound` are the agents whose session is known."""
         if client == CODEX and (certain := self.threads.agent_of(event.session)) is not None:
             return certain
+        seen = self._sessions.get((client, event.session))
+        words = [] if seen is None else seen.words
+        above = self._above(words)
+        if client != CODEX and len(above) == 1:
+            return above[0]  # a process is certain; a session may have been taken for a neighbour's
         for name, session in bound.items():
             if session == event.session and name in self._engine.state.agents:
                 return self._engine.state.agents[name]
-        seen = self._sessions.get((client, event.session))
-        words = [] if seen is None else seen.words
-        if above := self._above(words):
+        if above:
             return _choose(above, event, bound)
         if any(is_app_server(_pid(word)) for word in words):
             return None  # of a session whose agent has left; others that are near are not it
@@ -128,7 +139,9 @@ def _choose(agents: list[Agent], event: HookEvent, bound: Mapping[str, str]) -> 
         here = agents
     if here and is_app_server(pid_of(here[0])):
         began = began_at(event.session)
-        here = [agent for agent in here if agent.id not in bound and started_at(agent) > began - EARLY_S]
+        here = [
+            agent for agent in here if agent.id not in bound and started_at(agent.process) > began - EARLY_S
+        ]
         return here[0] if len(here) == 1 else None
     return here[0] if here else None
 
@@ -142,9 +155,9 @@ def began_at(session: str) -> float:
         return 0.0
 
 
-def started_at(agent: Agent) -> float:
-    """When the process that speaks for an agent started; 0 if nobody can tell."""
-    ticks = agent.process.partition(".")[2]
+def started_at(process: str) -> float:
+    """When a process started, in seconds of the wall clock; 0 if nobody can tell."""
+    ticks = process.partition(".")[2]
     try:
         with open("/proc/uptime", encoding="ascii") as file:
             up_s = float(file.read().split()[0])

@@ -70,6 +70,10 @@ class Keeper(Protocol):
         """Do something beside."""
         ...
 
+    def joined(self, agent: str, /) -> None:
+        """An agent is there."""
+        ...
+
     def mail(self, agent: str, /) -> None:
         """Mail waits for an agent."""
         ...
@@ -98,6 +102,8 @@ class Threads:
 
     def joined(self, seat: Joining) -> None:
         """A session has joined: find out which thread it serves, if its client has many."""
+        if self.keeper is not None and seat.agent is not None:
+            self.keeper.joined(seat.agent.id)
         if self.keeper is not None and is_app_server(_pid(seat.owner)):
             self.keeper.run(self._place(seat))
 
@@ -114,8 +120,10 @@ class Threads:
             self._views.pop(thread, None)  # it was loaded anew, for another terminal
             self._tries.pop(thread, None)
             _keep(self._seats, thread, seat)
-            if self.keeper is not None and seat.agent is not None and seat.agent.pending:
-                self.keeper.mail(seat.agent.id)  # it may be woken now
+            if self.keeper is not None and seat.agent is not None:
+                self.keeper.joined(seat.agent.id)
+                if seat.agent.pending:
+                    self.keeper.mail(seat.agent.id)  # it may be woken now
 
     def agent_of(self, thread: str) -> Agent | None:
         """The agent that a thread is, if that is known for certain."""

@@ -47,13 +47,18 @@ class HookHello(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     cut: bool = False
     """Only the beginning of a payload that was too long."""
+    listens: bool = True
+    """It waits for an answer."""
 
 
 class WaiterHello(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that waits beside an idle client."""
+    """A program that waits beside an idle client; the payload that it was started with may follow."""
 
     version: int
     client: str
+    bytes: int = 0
+    cut: bool = False
+    """Only the beginning of a payload that was too long."""
 
 
 class ShimLine(NamedTuple):
@@ -96,7 +101,7 @@ def check_relay(hello: HookHello | WaiterHello) -> None:
     """
     if hello.version != RELAY_VERSION:
         raise PalaverError("wrong_version", f"The hook speaks version {hello.version}, not {RELAY_VERSION}.")
-    if len(hello.client) > 64 or (isinstance(hello, HookHello) and not 0 <= hello.bytes <= LINE_BYTES_MAX):
+    if len(hello.client) > 64 or not 0 <= hello.bytes <= LINE_BYTES_MAX:
         raise PalaverError("bad_frame", "The hook's greeting makes no sense.")
 
 

@@ -2,7 +2,8 @@
 
 It is never the reason that a turn waits or fails: without a broker, without an answer in time, or with
 anything else wrong, it says nothing and exits 0. But a write of an agent that was given a scope it then
-judges itself, by a file (`guard`).
+judges itself, by a file (`guard`); and the start of a session it notes for the broker that it starts
+(`starts`). After one wait in vain no hook of that turn waits again; the broker hears them when it goes on.
 
     to the broker    {"palaver":1,"program":"hook","hook":{"version":1,"client":"codex","bytes":812}}
                      and behind it the payload
@@ -11,14 +12,22 @@ judges itself, by a file (`guard`).
 
 import os
 import sys
+import time
 
 VERSION = 1
 PAYLOAD_BYTES_MAX = 1 << 20
 HEAD_BYTES = 1 << 16
 """Of a payload that is larger: enough for the broker to find out what it is."""
 READ_BYTES = 1 << 16
-ANSWER_S = 2.0
+ANSWER_S = 1.7
+"""From when this program runs to the end of its patience: a hook costs two seconds at the most."""
+RETRY_S = 0.02
 NOTHING = b"{}"
+REFUSAL = b'{"n":0,"error"'
+START = b'"hook_event_name":"SessionStart"'
+BEGINNINGS = (START, b'"hook_event_name":"UserPromptSubmit"', b'"hook_event_name":"BeforeAgent"')
+STALLED = "stalled"
+"""The folder of marks for clients whose hook has waited for the broker in vain in the turn under way."""
 BEFORE_TOOLS = (b"PreToolUse", b"BeforeTool")
 
 
@@ -34,50 +43,89 @@ def read_payload() -> tuple[bytes, bool]:
     return (payload, False) if size <= PAYLOAD_BYTES_MAX else (payload[:HEAD_BYTES], True)
 
 
-def ask(path: str, client: str, payload: bytes, *, cut: bool) -> bytes:
-    """The broker's answer.
+def ask(path: str, hello: bytes, *, deadline: float, listen: bool = True) -> bytes:
+    """The broker's answer; none if we do not listen for it.
 
     Raises:
+        TimeoutError: it does not answer in time.
         OSError: there is none.
     """
     import _socket  # noqa: PLC0415 - after the payload is off the client's hands
 
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        sock.settimeout(ANSWER_S)
+        sock.settimeout(left(deadline))
         sock.connect(path)
-        facts = f'{{"version":{VERSION},"client":"{client}","bytes":{len(payload)},"cut":{str(cut).lower()}}}'
-        hello = f'{{"palaver":1,"program":"hook","hook":{facts}}}\n'
-        sock.sendall(hello.encode() + payload)
+        sock.sendall(hello)
         parts: list[bytes] = []
-        while data := sock.recv(READ_BYTES):
+        while listen and (data := sock.recv(READ_BYTES)):
             parts.append(data)
+            sock.settimeout(left(deadline))
         return b"".join(parts)
     finally:
         sock.close()
 
 
+def greeting(client: str, payload: bytes, *, cut: bool, listens: bool = True) -> bytes:
+    """What the broker is told."""
+    words = f'"version":{VERSION},"client":"{client}","bytes":{len(payload)},"cut":{str(cut).lower()}'
+    words += "" if listens else ',"listens":false'
+    return f'{{"palaver":1,"program":"hook","hook":{{{words}}}}}\n'.encode() + payload
+
+
+def left(deadline: float) -> float:
+    """The seconds until then."""
+    return max(deadline - time.monotonic(), 0.001)
+
+
 def main() -> int:
     """Never fails."""
+    deadline = time.monotonic() + ANSWER_S
     client = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].replace("-", "").isalnum() else "unknown"
     home = next((word[7:] for word in sys.argv[2:] if word.startswith("--home=")), None)
     payload, cut = read_payload()
     from palaver.paths import home_path, is_named, socket_path  # noqa: PLC0415 - as above
 
     folder = home_path(os.environ, home)
+    path = socket_path(folder, os.environ, named=is_named(os.environ, home))
+    stalled = os.path.join(folder, STALLED, str(os.getppid()))
+    begins = does_begin(payload)
     try:
-        path = socket_path(folder, os.environ, named=is_named(os.environ, home))
-        answer = ask(path, client, payload, cut=cut)
-        if not answer or answer.startswith(b'{"n":0,"error"'):
-            answer = judge(client, payload, folder, cut=cut)
-        if answer and answer != NOTHING:
-            os.write(1, answer)
-    except OSError:
-        if b"SessionStart" in payload[:HEAD_BYTES]:
-            start_broker(home)
-        elif answer := judge(client, payload, folder, cut=cut):
-            os.write(1, answer)
+        if os.path.exists(stalled) and not begins:
+            ask(path, greeting(client, payload, cut=cut, listens=False), deadline=deadline, listen=False)
+            answer = b""
+        else:
+            answer = ask(path, greeting(client, payload, cut=cut), deadline=deadline)
+            if begins:
+                unlink(stalled)
+    except OSError as error:
+        answer = b""
+        if isinstance(error, TimeoutError):
+            mark(stalled)
+        if begins and is_start(payload):
+            answer = start(path, client, payload, folder, home, cut=cut, deadline=deadline)
+    if not answer or answer.startswith(REFUSAL):
+        answer = judge(client, payload, folder, cut=cut)
+    if answer and answer != NOTHING:
+        os.write(1, answer)
     return 0
+
+
+def mark(path: str) -> None:
+    """Have the rest of the turn cost nothing: whoever finds this does not wait for the broker."""
+    try:
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    except OSError:
+        pass  # then each hook waits for itself
+
+
+def unlink(path: str) -> None:
+    """Remove a file that may have gone already."""
+    try:  # noqa: SIM105 - contextlib is not loaded
+        os.unlink(path)
+    except OSError:
+        pass
 
 
 def judge(client: str, payload: bytes, folder: str, *, cut: bool) -> bytes:
@@ -92,8 +140,41 @@ def judge(client: str, payload: bytes, folder: str, *, cut: bool) -> bytes:
     return denial(client, payload, guards, cut=cut)
 
 
-def start_broker(home: str | None) -> None:
-    """Have a broker for the next hook; nobody waits for it."""
-    from palaver.relay.starter import Starter  # noqa: PLC0415 - hardly ever needed
+def does_begin(payload: bytes) -> bool:
+    """Whether a turn or a session begins."""
+    facts = payload[:HEAD_BYTES].replace(b" ", b"")
+    return any(event in facts for event in BEGINNINGS)
 
-    Starter(os.environ, home).step()
+
+def is_start(payload: bytes) -> bool:
+    """Whether a session starts; one that is compacted went on all the time."""
+    facts = payload[:HEAD_BYTES].replace(b" ", b"")
+    return START in facts and b'"source":"compact"' not in facts
+
+
+def start(
+    path: str, client: str, payload: bytes, home: str, named: str | None, *, cut: bool, deadline: float
+) -> bytes:
+    """A session starts and no broker answers: note it for the next one, start that, and wait a moment for it.
+
+    The note comes first: a broker that comes up meanwhile reads it, or we reach that broker.
+    """
+    from palaver.relay.starter import Starter  # noqa: PLC0415 - hardly ever needed
+    from palaver.relay.starts import leave  # noqa: PLC0415
+
+    note = leave(home, client, payload, cut=cut)
+    starter = Starter(os.environ, named)
+    while left(deadline) > RETRY_S:
+        try:
+            answer = ask(path, greeting(client, payload, cut=cut), deadline=deadline)
+        except TimeoutError:
+            break
+        except OSError:
+            starter.step()
+            time.sleep(RETRY_S)
+            continue
+        if answer.startswith(REFUSAL):
+            break
+        unlink(note)  # the broker may have read it already
+        return answer
+    return b""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 
+from palaver.relay.starts import start_of
 from palaver.relay.writes import EVENTS, plain_fields, targets, written_paths
 
 TYPE_CHECKING = False  # as in `paths`
@@ -85,12 +86,8 @@ def is_of(process: object, pid: int) -> bool:
     """Whether a process is the one that the file is about; where the system does not tell, yes."""
     if not isinstance(process, str):
         raise TypeError("a process is a word")
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            text = stat.read()
-    except OSError:
-        return True
-    return process == f"{pid}.{text[text.rindex(b')') + 2 :].split()[19].decode()}"
+    start = start_of(pid)
+    return not start or process == f"{pid}.{start}"
 
 
 def refusal(client: str, event: str, reason: str) -> bytes:

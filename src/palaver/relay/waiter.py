@@ -2,9 +2,10 @@
 
 Started by the client in the background (`asyncRewake`) as `python -I -S waiter.py CLIENT [--home=DIR]`. One
 is enough for a client process: the broker sends others home, and in headless runs all of them. It outlives
-the broker, and ends when its client is gone.
+the broker, and ends when its client is gone. To each broker it tells whose it is, by its payload.
 
-    to the broker    {"palaver":1,"program":"waiter","waiter":{"version":1,"client":"claude-code"}}
+    to the broker    {"palaver":1,"program":"waiter","waiter":{"version":1,"client":"claude-code","bytes":812,
+                     "cut":false}} and behind that line the payload
     from the broker  0            go home
                      2 TEXT…      to the end: what the model is to hear
 """
@@ -21,13 +22,16 @@ LOOK_MS = 5_000
 RETRY_MS = 1_000
 
 
-def drain_payload() -> None:
-    """Take the client's payload off its pipe; it tells nothing that we need."""
-    while os.read(0, READ_BYTES):
-        pass
+def read_payload() -> tuple[bytes, bool]:
+    """What the client says, all of it taken off its pipe; the beginning is kept, which has the session."""
+    payload, size = b"", 0
+    while data := os.read(0, READ_BYTES):
+        size += len(data)
+        payload += data[: READ_BYTES - len(payload)]
+    return payload, size > len(payload)
 
 
-def wait(path: str, client: str, parent: int) -> tuple[int, bytes]:
+def wait(path: str, hello: bytes, parent: int) -> tuple[int, bytes]:
     """How to end, and with which words; -1 if the connection broke.
 
     Raises:
@@ -38,8 +42,7 @@ def wait(path: str, client: str, parent: int) -> tuple[int, bytes]:
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         sock.connect(path)
-        facts = f'{{"version":{VERSION},"client":"{client}"}}'
-        sock.sendall(f'{{"palaver":1,"program":"waiter","waiter":{facts}}}\n'.encode())
+        sock.sendall(hello)
         poll = select.poll()
         poll.register(sock.fileno(), select.POLLIN)
         poll.register(2, 0)  # tells when nobody reads any more: the client is gone
@@ -64,13 +67,15 @@ def main() -> int:
     client = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].replace("-", "").isalnum() else "unknown"
     home = next((word[7:] for word in sys.argv[2:] if word.startswith("--home=")), None)
     parent = os.getppid()
-    drain_payload()
+    payload, cut = read_payload()
+    facts = f'{{"version":{VERSION},"client":"{client}","bytes":{len(payload)},"cut":{str(cut).lower()}}}'
+    hello = f'{{"palaver":1,"program":"waiter","waiter":{facts}}}\n'.encode() + payload
     from palaver.paths import home_path, is_named, socket_path  # noqa: PLC0415 - for start-up speed
 
     path = socket_path(home_path(os.environ, home), os.environ, named=is_named(os.environ, home))
     while os.getppid() == parent:
         try:
-            code, text = wait(path, client, parent)
+            code, text = wait(path, hello, parent)
         except OSError:
             code, text = -1, b""
         if code >= 0:

@@ -18,7 +18,8 @@ const WRITERS = new Set(["write", "edit", "multiedit", "patch", "apply_patch"])
 const TOLD_CHARS = 600000
 
 // One process has one poll, whichever of its projects loaded this file; the session that spoke last is woken.
-const shared = (globalThis[Symbol.for("palaver")] ??= { polling: false })
+// After one wait for the broker in vain the rest of the turn does not wait again.
+const shared = (globalThis[Symbol.for("palaver")] ??= { polling: false, stalled: false })
 // `opencode run` ends with its turn, and nothing may keep it.
 const headless = process.argv[2] === "run"
 
@@ -40,7 +41,10 @@ const exchange = (path, body, signal) =>
     ]
     const socket = connect(port, "127.0.0.1")
     const parts = []
-    signal.addEventListener("abort", () => socket.destroy())
+    signal.addEventListener("abort", () => {
+      if (path.startsWith("/hooks/")) shared.stalled = true
+      socket.destroy()
+    })
     socket.on("error", fail)
     socket.on("data", (part) => parts.push(part))
     socket.on("close", () => done(Buffer.concat(parts).toString()))
@@ -52,6 +56,7 @@ const ask = async (path, body, signal) => {
   try {
     const [head, said] = (await exchange(path, body, signal)).split("\r\n\r\n", 2)
     if (!head.startsWith("HTTP/1.1 200 ")) return undefined
+    shared.stalled = false
     return said ? JSON.parse(said) : {}
   } catch {
     return undefined
@@ -104,8 +109,12 @@ export const Palaver = async ({ client, directory }) => {
     return it.child === false
   }
 
-  const tell = async (id, event, more = {}) => {
+  const tell = async (id, event, more = {}, patient = false) => {
     const it = session(id)
+    if (shared.stalled && !patient) {
+      it.answered = it.answered.slice(-REQUESTS_MAX)
+      return undefined
+    }
     const told = it.answered.splice(0)
     const requests = told.map(({ began, marks }) => ({ age_ms: performance.now() - began, marks }))
     const body = { hook_event_name: event, session_id: id, cwd: directory, requests, ...more }
@@ -118,10 +127,10 @@ export const Palaver = async ({ client, directory }) => {
   const tellEnd = async (id, event, more) => {
     const it = session(id)
     const ending = `${Date.now().toString(36)}.${process.pid}`
-    const isHeard = async () => (await tell(id, event, { ...more, ending })) !== undefined
+    const isHeard = async (patient) => (await tell(id, event, { ...more, ending }, patient)) !== undefined
     const goOn = async () => {
       do await pause(PAUSE_MS)
-      while (!it.busy && sessions.get(id) === it && !(await isHeard()))
+      while (!it.busy && sessions.get(id) === it && !(await isHeard(true)))
     }
     if (!(await isHeard())) void goOn() // nobody waits for that
   }
@@ -193,7 +202,7 @@ export const Palaver = async ({ client, directory }) => {
     const last = output.parts.at(-1)
     const own = output.parts.some((part) => part.type === "text" && part.text.search(MARK) >= 0)
     const words = output.parts.map((part) => (part.type === "text" ? part.text : "")).join("\n")
-    const text = await tell(id, own ? "busy" : "prompt", { prompt: words.slice(0, PROMPT_CHARS) })
+    const text = await tell(id, own ? "busy" : "prompt", { prompt: words.slice(0, PROMPT_CHARS) }, true)
     // A part of its own; the client orders parts by their ids.
     if (text && last) output.parts.push({ ...last, id: last.id + "p", type: "text", text, synthetic: true })
   }
@@ -207,7 +216,7 @@ export const Palaver = async ({ client, directory }) => {
 
   // Why a tool may not write where it wants to. Without a broker it may: nobody else is asked.
   const refusal = async ({ tool, sessionID: id }, { args }) => {
-    if (!WRITERS.has(tool)) return undefined
+    if (!WRITERS.has(tool) || shared.stalled) return undefined
     try {
       const { filePath, patchText } = args
       const about = { hook_event_name: "write_wanted", session_id: id, cwd: directory }

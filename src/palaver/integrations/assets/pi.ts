@@ -26,6 +26,7 @@ const shared: {
   wake?: (text: string) => void
   about?: () => object
   polling?: boolean
+  stalled?: boolean // after one wait for the broker in vain the rest of the turn does not wait again
   poll?: http.ClientRequest
 } = ((globalThis as any)[Symbol.for("palaver")] ??= {})
 // Not fetch, which Pi may send through a proxy: the token is for this machine only.
@@ -53,13 +54,17 @@ const post = (path: string, body: object, ms: number, begun?: (request: http.Cli
       answer.on("end", () => {
         try {
           const { text, deny } = said ? JSON.parse(said) : {}
+          shared.stalled = false
           done(answer.statusCode !== 200 ? undefined : (deny ?? text ?? ""))
         } catch {
           done(undefined)
         }
       })
     })
-    const timer = setTimeout(() => request.destroy(new Error("late")), ms)
+    const timer = setTimeout(() => {
+      if (path.startsWith("/hooks/")) shared.stalled = true
+      request.destroy(new Error("late"))
+    }, ms)
     request.on("close", () => (clearTimeout(timer), done(undefined)))
     request.on("error", () => done(undefined))
     begun?.(request)
@@ -161,7 +166,11 @@ export default function (pi: any) {
       } catch {}
     })
 
-  const tell = async (event: string, more: object = {}) => {
+  const tell = async (event: string, more: object = {}, patient = false) => {
+    if (shared.stalled && !patient) {
+      answered = answered.slice(-REQUESTS_MAX)
+      return undefined
+    }
     const told = answered.splice(0)
     const requests = told.map(({ began, marks }) => ({ age_ms: performance.now() - began, marks }))
     const body = { hook_event_name: event, session_id: session, transcript_path: file, cwd, requests, ...more }
@@ -177,10 +186,10 @@ export default function (pi: any) {
     const event = ending
     const more = event === "turn_ended" ? { last_assistant_message: last } : {}
     const told = { ...more, ending: `${Date.now().toString(36)}.${process.pid}` }
-    const isHeard = async () => (await tell(event, told)) !== undefined
+    const isHeard = async (patient = false) => (await tell(event, told, patient)) !== undefined
     const goOn = async () => {
       do await pause(PAUSE_MS)
-      while (!busy && session === ended && !(await isHeard()))
+      while (!busy && session === ended && !(await isHeard(true)))
     }
     if (!(await isHeard())) void goOn() // nobody waits for that
   }
@@ -213,11 +222,10 @@ export default function (pi: any) {
     session = ctx.sessionManager.getSessionId()
     cwd = ctx.cwd
     file = ctx.sessionManager.getSessionFile() ?? ""
-    await within(
-      join().catch(() => undefined),
-      ANSWER_MS,
-    )
-    await tell("session_started")
+    const joined = join()
+      .catch(() => undefined)
+      .then(() => tell("session_started", {}, true))
+    await within(joined, ANSWER_MS)
     if (ctx.mode !== "tui" && ctx.mode !== "rpc") return // a headless run ends with its turn
     shared.wake = (text) => pi.sendMessage(message(text), { deliverAs: "steer", triggerTurn: true })
     // A broker that has just been started knows nothing of us.
@@ -230,7 +238,7 @@ export default function (pi: any) {
 
   on("before_agent_start", async (event) => {
     prompted = busy = true
-    const text = await tell("prompt", { prompt: String(event.prompt ?? "").slice(0, PROMPT_CHARS) })
+    const text = await tell("prompt", { prompt: String(event.prompt ?? "").slice(0, PROMPT_CHARS) }, true)
     // What other clients do with an MCP server's instructions.
     const known = shared.shim?.instructions
     const told = known ? { systemPrompt: `${event.systemPrompt}\n\n${known}` } : {}
@@ -238,7 +246,7 @@ export default function (pi: any) {
   })
 
   on("agent_start", async () => {
-    if (!prompted) await tell("busy") // a turn that a message began
+    if (!prompted) await tell("busy", {}, true) // a turn that a message began
     prompted = false
     busy = true
     last = ""
@@ -270,7 +278,7 @@ export default function (pi: any) {
 
   // Whether a file may be written. Without a broker it may: nobody else is asked.
   on("tool_call", async (event) => {
-    if (event.toolName !== "write" && event.toolName !== "edit") return
+    if ((event.toolName !== "write" && event.toolName !== "edit") || shared.stalled) return
     const about = { hook_event_name: "write_wanted", session_id: session, transcript_path: file, cwd }
     const more = { tool_name: event.toolName, tool_input: { path: event.input?.path } }
     const reason = await post("/hooks/pi", { ...about, ...more }, ANSWER_MS)

@@ -15,6 +15,7 @@ from palaver.integrations.install.trust import switched_off, untrusted
 from palaver.integrations.install.versions import Found, complaint, format_version
 from palaver.protocol.errors import PalaverError
 
+AGAIN = "After `palaver install codex` Codex will ask about its hooks again: their command lines change."
 TRUST = 'Codex skips the hooks, they are not trusted: start `codex`, choose "Trust all and continue".'
 
 
@@ -63,9 +64,9 @@ def check(client: ClientSpec, targets: Sequence[Target], found: Found) -> Report
         some = some or present
         files.append(_file_state(target, document))
         notes += _switches(target, document) if present else []
-        if target.secret and present and seen.mode & 0o077:
-            notes.append(f"{target.path} holds a token and others may read it: `chmod 600` it.")
     state = _state(files, some=some)
+    if state == "outdated" and trusted is not None:
+        notes.append(AGAIN)
     wrong = complaint(client, found) if found.program else ""
     notes += [wrong] if wrong else []
     fine = state == "installed" and not notes

@@ -1,4 +1,4 @@
-"""Claude Code: an MCP server, permission for its tools, and hooks that the broker answers over HTTP.
+"""Claude Code: an MCP server, permission for its tools, and hooks.
 
 Its files are plain JSON: it passes over one that has a comment in it, without a word.
 """
@@ -8,22 +8,31 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from palaver.integrations.install.entries import MARK_HEADER, Hooks, Item, Member
-from palaver.integrations.install.spec import JSON, SERVER, ClientSpec, Place, Programs, Target
+from palaver.integrations.install.entries import Hooks, Item, Member
+from palaver.integrations.install.spec import HOOK_S, JSON, SERVER, ClientSpec, Place, Programs, Target
 from palaver.version import VERSION
 
 KIND = "claude-code"
-HTTP_EVENTS = ("UserPromptSubmit", "PostToolBatch", "Stop", "StopFailure", "Notification", "SubagentStop")
+EVENTS = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PostToolBatch",
+    "Stop",
+    "StopFailure",
+    "Notification",
+    "SubagentStop",
+    "SessionEnd",
+)
+GATED = ("PostToolBatch",)
 WRITERS = "^(Write|Edit|MultiEdit|NotebookEdit)$"
 """The tools that are asked about before they run: those that write files. The others cost nothing."""
 WAITER_EVENTS = ("SessionStart", "UserPromptSubmit", "Stop")
-HOOK_S = 10
 WAITER_S = 604_800
 """A week; the client's timer takes no more than 24 days."""
 
 
 def targets(place: Place, programs: Programs) -> list[Target]:
-    """The list of MCP servers, and the settings; a project's are those that are not shared, for the token."""
+    """The list of MCP servers, and the settings; a project's are those that are not shared: paths differ."""
     folder = place.env.get("CLAUDE_CONFIG_DIR") or os.path.join(place.home, ".claude")
     state = os.path.join(place.env.get("CLAUDE_CONFIG_DIR") or place.home, ".claude.json")
     settings = os.path.join(folder, "settings.json")
@@ -38,7 +47,7 @@ def targets(place: Place, programs: Programs) -> list[Target]:
         return _plugin(place.plugin, server, programs)
     return [
         Target(path=state, dialect=JSON, entries=(Member(("mcpServers", SERVER), server),)),
-        Target(path=settings, dialect=JSON, entries=entries, secret=True),
+        Target(path=settings, dialect=JSON, entries=entries),
     ]
 
 
@@ -58,32 +67,27 @@ def _plugin(folder: str, server: dict[str, Any], programs: Programs) -> list[Tar
             path=os.path.join(folder, "hooks", "hooks.json"),
             dialect=JSON,
             entries=tuple(_hooks(programs)),
-            secret=True,
         ),
     ]
 
 
 def _hooks(programs: Programs) -> list[Hooks]:
-    """A session's start cannot be told over HTTP, and its end should not: nobody may listen any more."""
-    start = {"type": "command", "command": programs.hook(KIND), "timeout": HOOK_S}
+    """Commands, each in a shell of the client's own; waiters beside three of them."""
     waiter = {
         "type": "command",
         "command": programs.waiter(KIND),
         "asyncRewake": True,
         "timeout": WAITER_S,
     }
-    call: dict[str, Any] = {
-        "type": "http",
-        "url": f"http://127.0.0.1:{programs.endpoint.port}/hooks/{KIND}",
-        "headers": {"Authorization": f"Bearer {programs.endpoint.token}", MARK_HEADER: "1"},
-        "timeout": HOOK_S,
-    }
-    firsts = {"SessionStart": start, **dict.fromkeys(HTTP_EVENTS, call), "SessionEnd": start}
-    hooks = [
-        Hooks(event, (first, waiter) if event in WAITER_EVENTS else (first,))
-        for event, first in firsts.items()
+    told = [
+        (event, _hook(programs.gate(KIND) if event in GATED else programs.hook(KIND))) for event in EVENTS
     ]
-    return [*hooks, Hooks("PreToolUse", (call,), {"matcher": WRITERS})]
+    hooks = [Hooks(event, (first, waiter) if event in WAITER_EVENTS else (first,)) for event, first in told]
+    return [*hooks, Hooks("PreToolUse", (_hook(programs.guard(KIND)),), {"matcher": WRITERS})]
+
+
+def _hook(command: str) -> dict[str, Any]:
+    return {"type": "command", "command": command, "timeout": HOOK_S}
 
 
 CLAUDE = ClientSpec(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from palaver.integrations.install.entries import Hooks, Member
-from palaver.integrations.install.spec import SERVER, TOML, ClientSpec, Place, Programs, Target
+from palaver.integrations.install.spec import HOOK_S, SERVER, TOML, ClientSpec, Place, Programs, Target
 from palaver.integrations.install.trust import SHORT_EVENTS, SHORT_S
 
 KIND = "codex"
@@ -13,8 +14,7 @@ EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "Interrupt"
 GATED = ("PostToolUse",)
 WRITERS = "^apply_patch$"
 """The tool that is asked about before it runs. The others cost nothing."""
-HOOK_S = 10
-TRUST = 'Codex asks about new hooks: start `codex` and choose "Trust all and continue".'
+TRUST = 'Codex asks about new and changed hooks: start `codex` and choose "Trust all and continue".'
 
 
 def targets(place: Place, programs: Programs) -> list[Target]:
@@ -33,14 +33,14 @@ def targets(place: Place, programs: Programs) -> list[Target]:
 
 def hooks(programs: Programs) -> list[Hooks]:
     """Ours, event by event."""
-    guard = {"type": "command", "command": programs.guard(KIND), "timeout": HOOK_S}
+    guard = {"type": "command", "command": _plain(programs.guard(KIND)), "timeout": HOOK_S}
     told = [
         Hooks(
             event,
             (
                 {
                     "type": "command",
-                    "command": programs.gate(KIND) if event in GATED else programs.hook(KIND),
+                    "command": _plain(programs.gate(KIND)) if event in GATED else programs.hook(KIND),
                     "timeout": SHORT_S if event in SHORT_EVENTS else HOOK_S,
                 },
             ),
@@ -48,6 +48,11 @@ def hooks(programs: Programs) -> list[Hooks]:
         for event in EVENTS
     ]
     return [*told, Hooks("PreToolUse", (guard,), {"matcher": WRITERS})]
+
+
+def _plain(command: str) -> str:
+    """For a plain shell: Codex runs hooks with its human's, and not each knows its parent."""
+    return f"exec /bin/sh -c {shlex.quote(command)}"
 
 
 CODEX = ClientSpec(

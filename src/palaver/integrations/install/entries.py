@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import msgspec
 
 MARK_HEADER = "X-Palaver"
-"""Tells our HTTP hooks from another tool's."""
+"""Told our HTTP hooks from another tool's; versions before wrote such ones for Claude Code."""
 _COMMAND = re.compile(r"/palaver/relay/(?:hook\.py|gate\.sh|waiter\.py)(?![\w.])")
 _URL = re.compile(r"http://127\.0\.0\.1:\d+/hooks/[a-z-]+")
 
@@ -93,7 +93,7 @@ class Lack(NamedTuple):
 
     label: str
     outdated: bool
-    """It is there, but differs: a program has moved, or the port or token is another one."""
+    """It is there, but differs: a program has moved, or an earlier version has written it."""
 
 
 def find_lacks(document: Any, entries: Sequence[Entry]) -> list[Lack]:

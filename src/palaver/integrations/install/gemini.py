@@ -6,7 +6,15 @@ import os
 from typing import Any
 
 from palaver.integrations.install.entries import Hooks, Member
-from palaver.integrations.install.spec import JSON_WITH_COMMENTS, SERVER, ClientSpec, Place, Programs, Target
+from palaver.integrations.install.spec import (
+    HOOK_S,
+    JSON_WITH_COMMENTS,
+    SERVER,
+    ClientSpec,
+    Place,
+    Programs,
+    Target,
+)
 
 KIND = "gemini-cli"
 EVENTS = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent", "SessionEnd")
@@ -15,7 +23,6 @@ WRITERS = "^(write_file|replace)$"
 """Of tools before they run, only these and the one that starts a sub-agent are of interest: the others cost
 nothing."""
 GATED = ("AfterTool",)
-HOOK_MS = 10_000
 
 
 def targets(place: Place, programs: Programs) -> list[Target]:
@@ -41,7 +48,7 @@ def targets(place: Place, programs: Programs) -> list[Target]:
 
 
 def _hook(command: str) -> dict[str, Any]:
-    return {"type": "command", "name": SERVER, "command": command, "timeout": HOOK_MS}
+    return {"type": "command", "name": SERVER, "command": command, "timeout": HOOK_S * 1_000}
 
 
 GEMINI = ClientSpec(

@@ -71,9 +71,7 @@ def plan_install(
             backups=(*new.backups, backup) if backup else new.backups,
             written_sha256=digest(data),
         )
-        mode = _mode(target, place, seen)
-        if seen.data is not None and mode != seen.mode and not new.mode:
-            new = msgspec.structs.replace(new, mode=seen.mode)
+        mode = _mode(place, seen)
         changes.append(
             Change(path=target.path, seen=seen, after=data, mode=mode, backup=backup, old=old, new=new)
         )
@@ -155,11 +153,11 @@ def _encoded(target: Target, text: str) -> bytes:
         raise PalaverError("bad_request", words, "Move palaver, or its home, to another folder.") from error
 
 
-def _mode(target: Target, place: Place, seen: Snapshot) -> int:
-    """A file's own mode; what holds the token is not for others to read."""
+def _mode(place: Place, seen: Snapshot) -> int:
+    """A file's own mode; a new one is its owner's, but for what a project shares."""
     if seen.data is None:
-        return 0o644 if place.scope == "project" and not target.secret else 0o600
-    return seen.mode & ~0o077 if target.secret else seen.mode
+        return 0o644 if place.scope == "project" else 0o600
+    return seen.mode
 
 
 def _record(

@@ -8,13 +8,14 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from palaver.integrations.install.endpoint import HookEndpoint
 from palaver.integrations.install.entries import Entry
 from palaver.integrations.install.json_file import JsonText
 from palaver.integrations.install.records import Record
 from palaver.integrations.install.toml_file import TomlText
 
 SERVER = "palaver"
+HOOK_S = 3
+"""A hook ends by itself within two seconds; a client need not wait for one that cannot."""
 Scope: TypeAlias = Literal["user", "project"]
 
 
@@ -57,7 +58,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Programs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client is to start. The words change only if palaver moves: trust hangs on them."""
+    """What a client is to start. The words change only if palaver moves: trust hangs on them.
+
+    Hooks are lines for a shell whose parent is the client.
+    """
 
     server: tuple[str, ...]
     """The command line of the MCP server."""
@@ -68,26 +72,34 @@ class Programs(msgspec.Struct, frozen=True, kw_only=True):
     """Where the broker leaves marks for the gates."""
     options: tuple[str, ...] = ()
     """`--home=…`, if it is not the usual one."""
-    endpoint: HookEndpoint
 
     def hook(self, kind: str) -> str:
         """The command of a hook."""
-        words = [self.python, "-I", "-S", f"{self.relay}/hook.py", kind, *self.options]
-        return f"exec {shlex.join(words)}"
+        return self._run("hook.py", kind)
 
     def gate(self, kind: str) -> str:
-        """The command of a hook that runs at every tool call, and hardly ever has something to do."""
-        return shlex.join(["/bin/sh", f"{self.relay}/gate.sh", kind, self.python, self.marks, *self.options])
+        """The command of a hook that runs at every tool call, and hardly ever has something to do.
+
+        It costs a shell and a look or two, unless mail waits for the client and the broker answers.
+        """
+        home = self.marks.rpartition("/")[0]
+        mark, stalled = (f"{shlex.quote(folder)}/$PPID" for folder in (self.marks, f"{home}/stalled"))
+        return f"[ -e {mark} ] && [ ! -e {stalled} ] && {self._run('hook.py', kind)}"
 
     def guard(self, kind: str) -> str:
         """The command of a hook that runs before a file is written; it has to do only where scopes are."""
         guards = f"{self.marks.rpartition('/')[0]}/guards"
-        return shlex.join(["/bin/sh", f"{self.relay}/gate.sh", kind, self.python, guards, *self.options])
+        return f"[ -e {shlex.quote(guards)}/$PPID ] && {self._run('hook.py', kind)}"
 
     def waiter(self, kind: str) -> str:
         """The command that waits beside an idle session."""
-        words = [self.python, "-I", "-S", f"{self.relay}/waiter.py", kind, *self.options]
-        return f"exec {shlex.join(words)}"
+        return self._run("waiter.py", kind)
+
+    def _run(self, program: str, kind: str) -> str:
+        """A line for any shell; without our programs it does nothing. The client stays the parent."""
+        python, path = shlex.quote(self.python), f"{self.relay}/{program}"
+        words = shlex.join([self.python, "-I", "-S", path, kind, *self.options])
+        return f"[ -x {python} ] && [ -f {shlex.quote(path)} ] && exec {words}; exit 0"
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +108,6 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     dialect: Dialect
     entries: tuple[Entry, ...]
-    secret: bool = False
-    """It holds the token."""
     trust: str = ""
     """The file in which the client notes which hooks its human trusts, if it asks."""
     trimmings: Mapping[str, Any] = {}
