@@ -61,6 +61,16 @@ class Terminal:
         await self._tmux("-f", str(settings), "new-session", "-d", *SIZE, *where, *words, *program)
         self.pid = int(await self._tmux("display-message", "-p", "#{pane_pid}"))
 
+    async def again(self, *arguments: str) -> None:
+        """Start the client anew in the same pane, after it has ended."""
+        words = [
+            word for name, value in self.client.environment().items() for word in ("-e", f"{name}={value}")
+        ]
+        program = [*self.client.program(), *self.client.interactive(), *arguments]
+        await self._tmux("clear-history")
+        await self._tmux("respawn-pane", "-c", str(self.client.project), *words, *program)
+        self.pid = int(await self._tmux("display-message", "-p", "#{pane_pid}"))
+
     async def visible(self) -> str:
         """What it shows now."""
         return await self._tmux("capture-pane", "-p", "-J")

@@ -44,6 +44,7 @@ from palaver.protocol.events import (
     MessagesExpired,
     MessagesRead,
     MessagesReturned,
+    SessionPlaced,
     SessionStarted,
     TopicJoined,
     TopicLeft,
@@ -103,6 +104,7 @@ SAMPLES: tuple[AnyEvent, ...] = (
     AgentOnline("a1"),
     AgentOffline("a1", "disconnected", [3]),
     AgentMuted("a1", True, 1_003_600.5),
+    SessionPlaced("a1", "/home/u/shop", "tmux %3 812.7730", "0198-aa", provisional=True),
     AgentForgotten("a1"),
     MessageQueued(
         sender="a1",

@@ -23,7 +23,7 @@ def bind_registered(
     tick.attached.append(Binding(reply.id, source, earlier))
 
 
-def bind_updated(delivery: Delivery, tick: Tick, source: Source, reply: AgentRecord) -> None:
+def bind_updated(delivery: Delivery, tick: Tick, source: Source, reply: AgentRecord | Registered) -> None:
     """An agent that goes on as another one takes its connection along."""
     before = source.caller.agent
     if not source.caller.holds or reply.id == before:

@@ -33,6 +33,7 @@ from palaver.core.context import (
     Decision,
     EndSession,
     HandOver,
+    PlaceSession,
     StartBroker,
 )
 from palaver.core.kernel import DECIDERS, Command, OwnCommand, apply, check_caller, decide
@@ -43,7 +44,7 @@ from palaver.core.state import State
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import AnyEvent, MessageQueued, format_batch
 from palaver.protocol.operations import AnyOperation
-from palaver.protocol.operations.agents import Done, PathRecord, RegisterAgent, UpdateAgent
+from palaver.protocol.operations.agents import Done, PathRecord, RegisterAgent, Registered, UpdateAgent
 from palaver.protocol.operations.base import Reply
 from palaver.protocol.operations.feed import WatchFeed
 from palaver.protocol.operations.messages import ClaimMessages, Sent
@@ -252,7 +253,7 @@ class Engine:
                 self.delivery.claim(self.state, source.caller.agent, reply.ids)
         elif type(command) is RegisterAgent:
             bind_registered(self.delivery, tick, source, command, reply)
-        elif type(command) is UpdateAgent:
+        elif type(command) is UpdateAgent or (type(command) is PlaceSession and type(reply) is Registered):
             bind_updated(self.delivery, tick, source, reply)
         elif type(command) is WatchFeed:
             self.feed.watch(source)

@@ -82,6 +82,7 @@ def render_agents(reply: Facts, *, now: float, screen: Screen) -> str:
         Column("STATUS", [_presence(agent) for agent in agents], styles=STATUS_STYLES),
         Column("WAKE", [wake_words(agent) for agent in agents], styles=WAKE_STYLES, rank=2),
         Column("KIND", [clean(agent["kind"]) for agent in agents], rank=4),
+        *_terminals(agents),
         Column("WAITING", [str(agent.get("pending", 0)) for agent in agents], right=True, rank=1),
         Column(
             "JOINED",
@@ -106,6 +107,12 @@ def render_agents(reply: Facts, *, now: float, screen: Screen) -> str:
     return text
 
 
+def _terminals(agents: list[Facts]) -> list[Column]:
+    """Which terminal is which agent, if any is known."""
+    shown = [clean(agent.get("terminal", "")) for agent in agents]
+    return [Column("PANE", shown, rank=2)] if any(shown) else []
+
+
 def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
     """All that is known of one agent."""
     joined = format_age(now - agent.get("connected_at", 0.0))
@@ -118,6 +125,7 @@ def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
         ("seen", format_age(now - seen) if seen else ""),
         ("waiting", f"{agent.get('pending', 0)} messages" if agent.get("pending") else "nothing"),
         ("project", agent.get("group", "")),
+        ("terminal", agent.get("terminal", "")),
         ("can", ", ".join(agent.get("capabilities", []))),
         ("metadata", _one_line(agent.get("metadata") or "")),
         ("muted", _muted(agent, now)),

@@ -21,6 +21,7 @@ from palaver.core.descent import awaits_client, forget_lineage, inherit_lineage
 from palaver.core.names import check_profile, is_free, is_remembered, leave_name, suffixed
 from palaver.core.receipts import expire_all, note_seen, return_leases
 from palaver.core.roster import caller_agent, find_agent
+from palaver.core.seats import choose, free_name, lost_note, placed, seated
 from palaver.core.state import Agent, State
 from palaver.protocol.addresses import OPERATOR as OPERATOR_NAME
 from palaver.protocol.addresses import parse_name
@@ -74,24 +75,12 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
     before = state.agents.get(operation.resume)
     if before is not None and before.session != operation.session:
         raise PalaverError("session_replaced", f"Another session goes on as {before.name!r}.")
-    name, agent = _place(state, asked, operation, context)
+    name, agent, lost = _place(state, asked, operation, context)
     if operation.looks and (agent is None or context.now - agent.gone_at < LOOKED_AT_S):
         return _look(name, agent)
-    note = _note(asked, name, agent, operation)
+    note = lost_note(lost, name) or _note(asked, name, agent, operation, context)
     if agent is None:
-        if len(state.agents) >= context.limits.agents_max:
-            raise PalaverError("limit_exceeded", "Too many agents are known.", "Forget some that are gone.")
-        event = AgentRegistered(
-            name=name,
-            kind=operation.kind,
-            session=operation.session,
-            group=context.group,
-            capabilities=operation.capabilities or [],
-            metadata=operation.metadata or {},
-            process=context.caller.process,
-            owner=_owner(operation, context),
-        )
-        return Decision(Registered(id=format_id("a", state.seq + 1), name=name, note=note), [event])
+        return _begin(state, name, note, operation, context)
     started = SessionStarted(
         agent=agent.id,
         session=operation.session,
@@ -103,7 +92,25 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
         seen=context.claimed(agent.id),
         keeps=operation.pulls and agent.session == operation.session,
     )
-    return Decision(_resumed(agent, note), [started])
+    return Decision(_resumed(agent, note), [started, *placed(agent, agent.id, context.caller.seat)])
+
+
+def _begin(state: State, name: str, note: str, operation: RegisterAgent, context: Context) -> Decision:
+    """A new agent."""
+    if len(state.agents) >= context.limits.agents_max:
+        raise PalaverError("limit_exceeded", "Too many agents are known.", "Forget some that are gone.")
+    event = AgentRegistered(
+        name=name,
+        kind=operation.kind,
+        session=operation.session,
+        group=context.group,
+        capabilities=operation.capabilities or [],
+        metadata=operation.metadata or {},
+        process=context.caller.process,
+        owner=_owner(operation, context),
+    )
+    number = format_id("a", state.seq + 1)
+    return Decision(Registered(id=number, name=name, note=note), [event, *seated(state, number, context)])
 
 
 def _look(name: str, agent: Agent | None) -> Decision:
@@ -119,10 +126,12 @@ def _resumed(agent: Agent, note: str) -> Registered:
     return Registered(id=agent.id, name=agent.name, note=note, resumed=True, waiting=waiting)
 
 
-def _note(asked: str, name: str, agent: Agent | None, operation: RegisterAgent) -> str:
+def _note(asked: str, name: str, agent: Agent | None, operation: RegisterAgent, context: Context) -> str:
     """Says so if the name is not the one asked for, except to a session that knows it already."""
     if name.lower() == asked.lower() or (agent is not None and agent.session == operation.session):
         return ""
+    if context.caller.seat is not None and not context.caller.seat.named:
+        return ""  # nobody chose the other name
     return f"{asked!r} is in use by a live agent; you are {name!r}."
 
 
@@ -162,22 +171,29 @@ def _come_up(state: State, child: Agent, operation: RegisterAgent, context: Cont
         seen=context.claimed(child.id),
     )
     waiting = len(child.pending) + len(child.leased)
-    return Decision(Registered(id=child.id, name=child.name, resumed=True, waiting=waiting), [started])
+    reply = Registered(id=child.id, name=child.name, resumed=True, waiting=waiting)
+    return Decision(reply, [started, *placed(child, child.id, context.caller.seat)])
 
 
-def _place(state: State, asked: str, operation: RegisterAgent, context: Context) -> tuple[str, Agent | None]:
-    """The name to bear, and the agent that bears it already if the caller may resume it."""
+def _place(
+    state: State, asked: str, operation: RegisterAgent, context: Context
+) -> tuple[str, Agent | None, str]:
+    """The name to bear, the agent that bears it already if the caller may resume it, and a name it lost."""
     for agent in state.agents.values():
         own = agent.kind == operation.kind or agent.id == operation.resume
         if own and agent.session == operation.session:
-            return agent.name, agent
+            return agent.name, agent, ""
+    seat = context.caller.seat
+    if seat is not None and not seat.named:
+        found, lost = choose(state, operation.kind, seat, context)
+        return (free_name(state, asked) if found is None else found.name), found, lost
     name, number = asked, 1
     while True:
         agent = state.find(name)
         if agent is None and not is_remembered(state, name):
-            return name, None
+            return name, None, ""
         if agent is not None and agent.kind == operation.kind and is_free(agent, context):
-            return agent.name, agent
+            return agent.name, agent, ""
         if operation.exact:
             whose = "belongs to another agent" if agent is None else f"has a client of its own ({agent.kind})"
             raise PalaverError("forbidden", f"{name!r} {whose}.", "Use another name.")

@@ -136,6 +136,7 @@ _OfAgent: TypeAlias = (
     | events.AgentOnline
     | events.AgentOffline
     | events.AgentMuted
+    | events.SessionPlaced
     | events.AgentForgotten
     | events.MessagesDelivered
     | events.MessagesReturned
@@ -154,6 +155,7 @@ _PLAIN: dict[type, tuple[str, ...]] = {
     events.SessionStarted: ("group", "process"),
     events.AgentOffline: ("reason",),
     events.AgentMuted: ("muted", "until"),
+    events.SessionPlaced: ("folder", "pane", "conversation"),
     conversations.TurnEnded: ("turn", "outcome", "size", "digest", "human", "checkpoint"),
     conversations.LinkLeft: ("link", "reason"),
     conversations.LinkPaused: ("link", "reason"),

@@ -19,6 +19,20 @@ from palaver.protocol.operations.children import SpawnAgent
 from palaver.protocol.operations.messages import MessageRecord
 
 
+class Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a client's session is, as the broker found out."""
+
+    folder: str
+    pane: str = ""
+    """`tmux %3 PID.START` or `tty pts/4 PID.START`; empty if it has no terminal, `?` if not known yet."""
+    conversation: str = ""
+    """The client's own id of the session; empty while it is not known."""
+    beneath: bool = False
+    """It runs beneath an agent: it takes over no name."""
+    named: bool = False
+    """It was told which name to bear: the place does not decide."""
+
+
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks, as the broker found out; never what the caller says."""
 
@@ -34,6 +48,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The calling process, as `pid.start`."""
     owner: str = ""
     """The process that is the agent, if that is another one: a shim's client."""
+    seat: Seat | None = None
+    """Of a shim: where its client is."""
 
     def speaking_as(self, agent: str, *, holds: bool) -> Caller:
         """The same process, as an agent."""
@@ -146,6 +162,16 @@ class ReturnLease(msgspec.Struct, frozen=True):
     agent: str
     session: str
     call: str
+
+
+class PlaceSession(msgspec.Struct, frozen=True):
+    """Command: the calling session turned out to be this conversation of its client, in this pane."""
+
+    conversation: str
+    name: str
+    """The name to bear, as far as it is free, if it is nobody's session again."""
+    pane: str = ""
+    """Empty: as known."""
 
 
 class EndSession(msgspec.Struct, frozen=True):

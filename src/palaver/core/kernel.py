@@ -27,6 +27,7 @@ from palaver.core import (
     receipts,
     renaming,
     roster,
+    seats,
     taking,
     topics,
     turns,
@@ -43,6 +44,7 @@ from palaver.core.context import (
     MarkSilent,
     NoteEvidence,
     NoteRefusals,
+    PlaceSession,
     ReportTurn,
     ReturnLease,
     StartBroker,
@@ -96,6 +98,7 @@ OwnCommand: TypeAlias = (
     | ReturnLease
     | ReportTurn
     | ExpireDue
+    | PlaceSession
     | EndSession
     | MarkSilent
     | MarkAlive
@@ -151,6 +154,7 @@ DECIDERS: dict[type, Decider] = {
     ReturnLease: taking.decide_return,
     ReportTurn: turns.decide_report,
     ExpireDue: receipts.decide_expire,
+    PlaceSession: with_partings(seats.decide_place),
     EndSession: with_partings(agents.decide_end_session),
     MarkSilent: agents.decide_silent,
     MarkAlive: agents.decide_alive,
@@ -166,6 +170,7 @@ APPLIERS: dict[type, Applier] = {
     events.BrokerStarted: agents.apply_broker_started,
     events.AgentRegistered: agents.apply_registered,
     events.SessionStarted: agents.apply_session_started,
+    events.SessionPlaced: seats.apply_placed,
     events.AgentUpdated: renaming.apply_updated,
     events.AgentOnline: agents.apply_online,
     events.AgentOffline: agents.apply_offline,

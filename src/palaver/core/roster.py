@@ -115,4 +115,11 @@ def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
         muted=agent.is_muted(context.now),
         muted_until=agent.muted_until if agent.is_muted(context.now) else 0.0,
         paths=context.paths(agent.id) if agent.online else [],
+        terminal=terminal_of(agent) if agent.online else "",
     )
+
+
+def terminal_of(agent: Agent) -> str:
+    """The pane that an agent runs in, as people call it."""
+    words = agent.pane.split(" ")
+    return words[1] if len(words) == 3 else ""

@@ -102,6 +102,13 @@ class Agent(msgspec.Struct, kw_only=True):
     """The process of its session, as `pid.start`."""
     owner: str = ""
     """The process that *is* the agent, if any: all beneath it speaks as this agent only."""
+    folder: str = ""
+    """Where its client works, and its terminal pane; what the broker found out, see `core/seats`."""
+    pane: str = ""
+    conversations: list[str] = []
+    """The client's own ids of the sessions that bore this name, the current one last."""
+    provisional: bool = False
+    """It was made for a session of which it is not known yet which one it is."""
     capabilities: list[str] = []
     metadata: dict[str, Any] = {}
     online: bool = True

@@ -25,6 +25,7 @@ from palaver.gateways.bindings import Bindings
 from palaver.gateways.books import Book, mark_of
 from palaver.gateways.desk import Desk
 from palaver.gateways.marks import Marks
+from palaver.gateways.placing import Placing
 from palaver.gateways.pulses import Pulses
 from palaver.gateways.recognition import SESSIONS_MAX, Recognition
 from palaver.gateways.starts import Starts
@@ -69,6 +70,7 @@ class Hooks:
         self._bindings = Bindings(marks.with_name("bindings"))
         self._starts = Starts(marks.with_name("starts"))
         self._desk = Desk(engine)
+        self._placing = Placing(engine)
         self._books: dict[str, Book] = {}
         self.recognition = Recognition(engine, server, integrations)
         self.places: dict[str, tuple[str, str]] = {}
@@ -104,6 +106,8 @@ class Hooks:
         agent = await self.recognition.find(client, event, self._bound())
         if agent is None or event.subagent:
             return None
+        if event.what != "session_ended":
+            agent = await self.place(agent, event.session)
         book = self._book(agent, integration)
         reader = book.reader
         endings = await self._pulses.end_before(book, event, agent)
@@ -126,7 +130,17 @@ class Hooks:
         elif not fetched.text:
             endings += book.close(event)
         self._tell(book, endings)
-        return integration.answer(event, fetched.text) if fetched.text else None
+        text = fetched.text
+        if book.takes(event) and (text or not event.continues):
+            text = "\n\n".join(filter(None, (self._placing.take_note(agent.id), text)))
+        return integration.answer(event, text) if text else None
+
+    async def place(self, agent: Agent, conversation: str, pane: str = "") -> Agent:
+        """The agent that a session of a client is; what it was by mistake before is over."""
+        now = await self._placing.place(agent, conversation, pane)
+        if now.id != agent.id:
+            await self.settle(agent.id)
+        return now
 
     def meet(self, client: str, payload: Mapping[str, Any], words: list[str], since: float) -> None:
         """A process says which session is its own: a start that no broker heard, or a waiter.

@@ -31,10 +31,14 @@ class Client(NamedTuple):
     """It cuts the middle out of a result larger than about this; 0: it takes the usual whole."""
     cancels_late: bool = False
     """It sends a cancellation after every answer that it has used."""
+    conversation: str = ""
+    """The variable in which it tells its servers which conversation they are started for."""
 
 
 CLIENTS = {
-    "claude-code": Client("claude-code", "claude", owns=True, text_only=True),
+    "claude-code": Client(
+        "claude-code", "claude", owns=True, text_only=True, conversation="CLAUDE_CODE_SESSION_ID"
+    ),
     "codex-mcp-client": Client("codex", "codex", owns=True, text_only=True, result_bytes=8_500),
     "gemini-cli-mcp-client": Client("gemini-cli", "gemini", owns=True),
     "opencode": Client("opencode", "opencode", owns=True, cancels_late=True),
@@ -124,23 +128,27 @@ class Joining:
     async def register(self, name: str, kind: str, capabilities: list[str] | None) -> Registered:
         """Become an agent under a name and kind of the client's choosing."""
         async with self._lock:
+            self._sit(named=True)
             return await self._register(name=name, kind=kind, capabilities=capabilities)
 
     async def _join(self) -> None:
         client = self.client
         usual = default_name(self._session.hello.cwd, client.short)
         asked = self._session.hello.name
+        self._sit(named=bool(asked))
         try:
             await self._register(name=asked or usual, kind=client.kind, capabilities=None)
         except PalaverError as error:
             if error.code != "name_invalid" or not asked:
                 raise
+            self._sit(named=False)
             reply = await self._register(name=usual, kind=client.kind, capabilities=None)
             self.note = f"{error.message} You are {reply.name!r}."
 
     async def _resume(self, before: Agent) -> None:
         # After a restart of the broker the client has not said again who it is.
         owns = bool(before.owner)
+        self._sit(named=False, again=True)
         await self._register(
             name=before.name, kind=before.kind, capabilities=None, resume=before.id, owns=owns
         )
@@ -166,6 +174,11 @@ class Joining:
         )
         self.note = reply.note
         return reply
+
+    def _sit(self, *, named: bool, again: bool = False) -> None:
+        client = self.client
+        variable = "" if again else client.conversation  # the client may be in another one by now
+        self._session.sit(default_name(self._session.hello.cwd, client.short), variable, named=named)
 
     @property
     def client(self) -> Client:

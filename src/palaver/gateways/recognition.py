@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from palaver.broker.engine import Engine
 from palaver.broker.server import Server
+from palaver.core.seats import is_seated
 from palaver.core.state import Agent
 from palaver.gateways.app_server import is_app_server
 from palaver.gateways.marks import pid_of
@@ -89,6 +90,9 @@ class Recognition:
         for name, session in bound.items():
             if session == event.session and name in self._engine.state.agents:
                 return self._engine.state.agents[name]
+        for agent in self._engine.state.agents.values():
+            if agent.online and event.session and is_seated(agent, event.session):
+                return agent
         if above:
             return _choose(above, event, bound)
         if any(is_app_server(_pid(word)) for word in words):

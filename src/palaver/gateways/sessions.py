@@ -13,16 +13,21 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from palaver.broker.engine import Engine
 from palaver.broker.identity import Process, ancestry, group_of, read_process
 from palaver.broker.server import Visit
-from palaver.core.context import Caller, NoteEvidence, ReturnLease
+from palaver.core.context import Caller, NoteEvidence, PlaceSession, ReturnLease, Seat
 from palaver.core.descent import child_above
 from palaver.core.kernel import Command
 from palaver.core.limits import Bucket, Limits
+from palaver.core.seats import UNKNOWN_PANE
 from palaver.core.state import Agent
+from palaver.gateways.app_server import is_app_server
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.frames import LineDecoder
+from palaver.protocol.operations.agents import Done, Registered
 from palaver.protocol.operations.base import SCRIPT, Operation, Reply
 from palaver.protocol.operations.messages import SendMessage
 from palaver.protocol.relay import (
@@ -35,6 +40,7 @@ from palaver.protocol.relay import (
     format_shim_welcome,
     parse_shim_line,
 )
+from palaver.spawn.terminals import pane_of, variable_of
 
 WRITE_BUFFER_BYTES = 1 << 20
 LINES_MAX = 256
@@ -116,7 +122,35 @@ class ShimSession(asyncio.Protocol):
         self.group = group_of(hello.cwd)
         self.writable = True
         above, owner = child_above(engine.state, chain), "" if client is None else client.word
+        self._usual = ""  # the name to bear if no other belongs to it
+        self._over = chain[chain.index(client) + 1 :] if client is not None else []
         self.caller = self._nobody = Caller(kind=SCRIPT, process=self.process, owner=owner, above=above)
+
+    def sit(self, usual: str, variable: str, *, named: bool) -> None:
+        """Find out where the client is, before it joins; `variable` tells which conversation, if it does."""
+        self._usual = usual
+        owner = self._nobody.owner
+        words = {process.word for process in self._over}
+        pid = int(self.process.partition(".")[0] or 0)
+        seat = Seat(
+            folder=self.hello.cwd,
+            pane=UNKNOWN_PANE if self._client and is_app_server(self._client.pid) else pane_of(owner),
+            conversation=variable_of(pid, variable) if variable else "",
+            beneath=any(each.owner in words for each in self._engine.state.agents.values() if each.owner),
+            named=named,
+        )
+        self._nobody = msgspec.structs.replace(self._nobody, seat=seat)
+        self.caller = msgspec.structs.replace(self.caller, seat=seat)
+
+    async def place(self, conversation: str, pane: str = "") -> Registered | Done:
+        """The session is this conversation of its client, in this pane: be who that is.
+
+        Raises:
+            PalaverError: it cannot be noted now.
+        """
+        if self._transport is None:
+            raise PalaverError("stopping", "The connection is closing.")
+        return await self._submit(PlaceSession(conversation, self._usual, pane))
 
     def begin(self, data: bytes) -> None:
         """Greet, and take what came behind the shim's greeting."""

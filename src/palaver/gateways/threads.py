@@ -26,6 +26,7 @@ from palaver.integrations.hooks import HookEvent
 from palaver.integrations.install.spec import SERVER
 from palaver.integrations.transcripts import listed, mapping, string
 from palaver.protocol.errors import PalaverError
+from palaver.spawn.terminals import holder_of, pane_of
 
 log = logging.getLogger("palaver.threads")
 
@@ -76,6 +77,10 @@ class Keeper(Protocol):
 
     def mail(self, agent: str, /) -> None:
         """Mail waits for an agent."""
+        ...
+
+    async def place(self, agent: Agent, conversation: str, pane: str, /) -> Agent:
+        """A session is this conversation, in this pane."""
         ...
 
     async def settle(self, agent: str, /) -> None:
@@ -210,10 +215,19 @@ class Threads:
         with suppress(ValueError):  # no port, or not one that there can be
             port = urlsplit(string(origins[0] if origins else "")).port
             if port:
-                _keep(self._views, thread, View(pid, port, (listening(pid) or {}).get(port, "")))
+                view = View(pid, port, (listening(pid) or {}).get(port, ""))
+                _keep(self._views, thread, view)
+                await self._sit(thread, view)
         if self.keeper is not None and self._views and not self._is_watching:
             self._is_watching = True
             self.keeper.run(self._watch(self.keeper))
+
+    async def _sit(self, thread: str, view: View) -> None:
+        """The agent of a thread is where its terminal is."""
+        pane = await asyncio.to_thread(lambda: pane_of(holder_of(view.inode)) if view.inode else "")
+        seat = self._seats.get(thread)
+        if pane and seat is not None and seat.agent is not None and self.keeper is not None:
+            await self.keeper.place(seat.agent, thread, pane)
 
     def is_shown(self, thread: str) -> bool:
         """Whether the terminal that shows a thread is there, as far as anybody knows."""

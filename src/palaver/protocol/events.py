@@ -64,6 +64,19 @@ class SessionStarted(Event, tag=_second_word, frozen=True, array_like=True):
     """The agent that this session was until now, and that is forgotten with this."""
 
 
+class SessionPlaced(Event, tag=_word, frozen=True, array_like=True):
+    """Where the session of an agent is, and which conversation of its client."""
+
+    audience = Audience.CONTROL
+    agent: str
+    folder: str
+    pane: str = ""
+    conversation: str = ""
+    """Empty: not known, or as before."""
+    provisional: bool = False
+    """The agent is new, and may turn out to be another."""
+
+
 class AgentUpdated(Event, tag=_word, frozen=True, array_like=True):
     """An agent changed what it says of itself; None means unchanged."""
 
@@ -219,6 +232,7 @@ AnyEvent: TypeAlias = (
     BrokerStarted
     | AgentRegistered
     | SessionStarted
+    | SessionPlaced
     | AgentUpdated
     | AgentOnline
     | AgentOffline

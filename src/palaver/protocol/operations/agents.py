@@ -50,6 +50,8 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     """When that ends; 0 if it was not said."""
     paths: list[PathRecord] = []
     """How mail gets into its model, where its client is known; the best way first."""
+    terminal: str = ""
+    """Where it runs: a tmux pane as `%3`, or a terminal as `pts/4`."""
 
 
 class AgentList(Reply, frozen=True, kw_only=True):
