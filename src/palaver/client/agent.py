@@ -248,7 +248,6 @@ class Agent(KinCalls, LinkCalls, PastCalls):
 
         `direct`: on the direct link with that agent, opened if there is none. `listen`: be told how its
         turns end.
-
         The receipt's `status` tells how far it got; `timeout` means that no broker confirmed it in time.
         A repeat after a time-out, with the same `key`, is harmless.
         """
