@@ -64,6 +64,10 @@ class Server:
         """A human types; what the hooks add."""
         return text_of(await self.client.hook("UserPromptSubmit", session_id=thread, prompt=text, **fields))
 
+    async def use_tool(self, thread: str, marks: str = "") -> str:
+        """A tool call ends; what the hooks add."""
+        return text_of(await self.client.hook("PostToolUse", marks, session_id=thread, tool_name="x"))
+
     async def stop(self, thread: str) -> None:
         """A turn ends, and mail does not keep it going."""
         await self.client.hook("Stop", session_id=thread, last_assistant_message="Done.")
@@ -126,9 +130,10 @@ async def test_sessions_of_one_process_in_one_folder_get_their_own_mail(
         threads = {name: await server.begin(name) for name in ("one", "two", "three")}
         for name in reversed(threads):  # all were there before the first of them was asked anything
             await server.start(threads[name], name, alice)
+            await server.prompt(threads[name])  # an idle session would be woken: its hooks would have no mail
             await alice.send(name, f"This is for {name}.")
         for name, thread in threads.items():
-            got = await server.prompt(thread)
+            got = await server.use_tool(thread)
             assert [each for each in threads if f"This is for {each}." in got] == [name]
 
 
@@ -143,10 +148,9 @@ async def test_mail_enters_a_turn_though_another_session_of_the_process_has_none
             await server.start(thread, name, alice)
             await server.prompt(thread)
         await alice.send("one", "Is it done?")
-        await server.client.hook("PostToolUse", session_id=two, tool_name="x")
+        await server.use_tool(two)
         await server.stop(two)
-        got = text_of(await server.client.hook("PostToolUse", marks, session_id=one, tool_name="x"))
-        assert "Is it done?" in got
+        assert "Is it done?" in await server.use_tool(one, marks)
 
 
 @pytest.mark.requirement("REC-1", stage="clients")
@@ -197,8 +201,9 @@ async def test_what_was_closed_is_gone_for_the_next_broker_too(
         await server.close(one)
         await until(lambda: offline(alice, "one"), what="one offline")
         await server.start(two, "two", alice)
+        await server.prompt(two)
         sent = await alice.send("two", "Is it done?")
-        assert "Is it done?" in await server.prompt(two)
+        assert "Is it done?" in await server.use_tool(two)
         assert (await state_of(alice, sent.id))[0] == "delivered"
 
 
