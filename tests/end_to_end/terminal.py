@@ -96,10 +96,14 @@ class Terminal:
 
     async def type(self, text: str) -> None:
         """Type a line, see it arrive, and send it off."""
-        await self._tmux("send-keys", "-l", text)
-        await self.shows(text)
+        await self.draft(text)
         await pass_time(HAND_S)
         await self.press("Enter")
+
+    async def draft(self, text: str) -> None:
+        """Type a text, see it arrive, and leave it."""
+        await self._tmux("send-keys", "-l", text)
+        await self.shows(text)
 
     async def press(self, key: str) -> None:
         """Press a key, by tmux's name for it."""

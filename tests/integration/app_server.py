@@ -31,6 +31,8 @@ class AppServer(StandIn):
         self._threads: dict[str, tuple[Any, socket.socket]] = {}
         self._lock = threading.RLock()
         self._asked = 0
+        self._queues: dict[str, list[dict[str, Any]]] = {}
+        self._started: list[str] = []
         place = Path(os.environ["CODEX_HOME"]) / PLACE
         place.parent.mkdir(parents=True, exist_ok=True)
         self._listener = socket.socket(socket.AF_UNIX)
@@ -62,6 +64,18 @@ class AppServer(StandIn):
         """How often it was asked on its socket."""
         return self._asked
 
+    def queued(self, thread: str) -> Any:
+        """What lies in a session's queue."""
+        return self._queues.get(thread, [])
+
+    def started(self) -> Any:
+        """The texts that it was told to start."""
+        return self._started
+
+    def take(self, thread: str) -> Any:
+        """The first text of a queue is taken up, or lost."""
+        return self._queues[thread].pop(0)
+
     # -- what it is asked on its socket ---------------------------------------------------------------
 
     def _accept(self) -> None:
@@ -90,19 +104,20 @@ class AppServer(StandIn):
 
     def _answer(self, connection: socket.socket, asked: dict[str, Any]) -> None:
         if self._manner == "nonsense":
-            connection.sendall(_frame(b'{"id": 1, "result": '))
-            return
+            return connection.sendall(_frame(b'{"id": 1, "result": '))
         if self._manner == "long":
-            connection.sendall(b"\x81\x7f" + struct.pack(">Q", LONG))
-            return
+            return connection.sendall(b"\x81\x7f" + struct.pack(">Q", LONG))
         if self._manner == "talkative":
             connection.sendall(b"\x89\x02hi" + _frame({"method": "thread/status/changed", "params": {}}))
         answer = {"id": asked["id"], **self._reply(asked["method"], asked.get("params", {}))}
+        if self._manner in ("forgetful", "curt") and asked["method"] == "thread/queue/add":
+            self._manner = "good"  # from now on
+            return connection.shutdown(socket.SHUT_RDWR)
         frame = _frame(answer)
         if self._manner == "talkative":  # in two pieces, with something in between
             data = json.dumps(answer).encode()
             frame = b"\x01" + bytes([5]) + data[:5] + b"\x89\x00" + _frame(data[5:], head=0x80)
-        connection.sendall(frame)
+        return connection.sendall(frame)
 
     def _reply(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         thread = params.get("threadId", "")
@@ -118,9 +133,33 @@ class AppServer(StandIn):
             return {"error": {"code": -32600, "message": "no such thread"}}
         if method == "mcpServer/tool/call":
             return self._call(thread, params)
+        return self._tell(method, thread, params)
+
+    def _tell(self, method: str, thread: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method == "thread/read":
+            return {"result": {"thread": {"id": thread, "status": {"type": "idle"}}}}
+        if method.startswith("thread/queue/"):
+            return self._queue(method.rpartition("/")[2], self._queues.setdefault(thread, []), params)
         port = self._threads[thread][1]
         origin = f"http://127.0.0.1:{port.getsockname()[1]}" if port.fileno() >= 0 else "http://127.0.0.1:1"
         return {"result": {"data": [{"name": "codex_tui", "httpOrigin": origin}]}}
+
+    def _queue(self, word: str, queue: list[dict[str, Any]], params: dict[str, Any]) -> dict[str, Any]:
+        if self._manner == "old":
+            return {"error": {"code": -32600, "message": "Invalid request: unknown variant"}}
+        if word == "list":
+            return {"result": {"data": queue, "nextCursor": None}}
+        if word == "start":
+            self._started += [each["id"] for each in queue if each["id"] == params["queuedSubmissionId"]]
+            return {"result": {"turn": {}}}
+        added = {
+            "id": f"q{len(queue)}",
+            "input": params["input"],
+            "clientUserMessageId": params["clientUserMessageId"],
+        }
+        if self._manner != "forgetful":
+            queue.append(added)
+        return {"result": {"queuedSubmission": added}}
 
     def _call(self, thread: str, params: dict[str, Any]) -> dict[str, Any]:
         with self._lock:

@@ -19,8 +19,9 @@ from palaver.gateways import threads as module
 from palaver.gateways.app_server import AppServer, AppServerError
 from palaver.gateways.joining import PROBE
 from palaver.gateways.threads import Threads
+from palaver.integrations.codex import NAME
 from palaver.integrations.hooks import HookEvent
-from tests.integration.hook_client import CODEX, Client, activity, state_of
+from tests.integration.hook_client import CODEX, Client, activity, read, restart, state_of
 from tests.integration.world import Home, Join, until
 
 NUMBERS = itertools.count(1)
@@ -205,6 +206,134 @@ async def test_what_was_closed_is_gone_for_the_next_broker_too(
         sent = await alice.send("two", "Is it done?")
         assert "Is it done?" in await server.use_tool(two)
         assert (await state_of(alice, sent.id))[0] == "delivered"
+
+
+# -- waking by the daemon's queue ---------------------------------------------------------------------
+
+
+async def queued(server: Server, thread: str) -> list[dict[str, Any]]:
+    """Wait until something lies in a session's queue; all that does."""
+    return await until(lambda: server.client.do("queued", thread=thread), what="a text in the queue")
+
+
+async def take_up(server: Server, thread: str) -> str:
+    """Codex takes a text out of its queue, and the model answers; its name."""
+    taken = await server.client.do("take", thread=thread)
+    text, name = taken["input"][0]["text"], taken["clientUserMessageId"]
+    await server.prompt(thread, text)
+    server.client.ask("user", text)
+    content = [{"type": "text", "text": text}]
+    item = {"type": "UserMessage", "client_id": name, "content": content}
+    server.client.write("event_msg", type="item_completed", item=item)
+    server.client.answer("Done.")
+    return name
+
+
+@pytest.mark.requirement("WAKE-1", "REC-1", stage="contact")
+async def test_idle_sessions_of_one_process_have_their_mail_in_their_own_queues(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home) as server:
+        threads = {name: await server.begin(name) for name in ("one", "two")}
+        sent: dict[str, str] = {}
+        for name, thread in threads.items():
+            await server.start(thread, name, alice)
+            sent[name] = (await alice.send(name, f"This is for {name}.")).id
+        for name, thread in threads.items():
+            (item,) = await queued(server, thread)
+            text = item["input"][0]["text"]
+            assert [each for each in threads if f"This is for {each}." in text] == [name]
+            assert await state_of(alice, sent[name]) == ("delivered", "")
+            # Whoever quotes the message before it is taken up proves nothing.
+            server.client.ask("user", text)
+            server.client.answer("What is that?")
+            await take_up(server, thread)
+            await until(lambda name=name: read(alice, sent[name]), what=f"{name} has read it")
+
+
+@pytest.mark.requirement("WAKE-1", stage="contact")
+async def test_after_an_interrupt_what_is_queued_is_started_by_its_own_id(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home) as server:
+        one = await server.begin("one")
+        await server.start(one, "one", alice)
+        await server.prompt(one)
+        await server.client.hook("Interrupt", session_id=one)
+        sent = await alice.send("one", "Is it done?")
+        (item,) = await queued(server, one)
+        await until(lambda: server.client.do("started"), what="its start")
+        assert item["id"] in await server.client.do("started")
+        await take_up(server, one)
+        await until(lambda: read(alice, sent.id), what="it was read")
+
+
+@pytest.mark.requirement("REC-1", stage="contact")
+async def test_a_text_whose_answer_was_lost_is_found_in_the_queue_and_not_given_again(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home, "curt") as server:
+        one = await server.begin("one")
+        await server.start(one, "one", alice)
+        sent = await alice.send("one", "Is it done?")
+        (item,) = await queued(server, one)
+        await until(lambda: server.client.do("started"), what="it was looked for")
+        assert await queued(server, one) == [item]
+        await take_up(server, one)
+        await until(lambda: read(alice, sent.id), what="it was read")
+
+
+@pytest.mark.requirement("REC-1", stage="contact")
+async def test_a_text_that_the_daemon_lost_is_given_again(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home, "forgetful") as server:
+        one = await server.begin("one")
+        await server.start(one, "one", alice)
+        sent = await alice.send("one", "Is it done?")
+        (item,) = await queued(server, one)
+        assert "Is it done?" in item["input"][0]["text"]
+        await take_up(server, one)
+        await until(lambda: read(alice, sent.id), what="it was read")
+
+
+@pytest.mark.requirement("REC-1", stage="contact")
+async def test_the_next_broker_knows_a_text_in_the_queue_by_its_name(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home) as server:
+        one = await server.begin("one")
+        await server.start(one, "one", alice)
+        sent = await alice.send("one", "Is it done?")
+        (item,) = await queued(server, one)
+        await restart(running, alice, "one")
+        await take_up(server, one)
+        await until(lambda: read(alice, sent.id), what="it was read")
+        assert item["clientUserMessageId"].startswith(NAME)
+        assert await server.client.do("queued", thread=one) == []
+
+
+async def test_a_daemon_that_takes_no_texts_leaves_them_to_its_command(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home, "old") as server:
+        one = await server.begin("one")
+        await server.start(one, "one", alice)
+        await alice.send("one", "Is it done?")
+        log = running.path / "broker.log"
+
+        def tried() -> bool:
+            # What stands in for the program here does not know the command either, so it is tried again.
+            return log.read_text("utf-8").count("codex queue failed") > 1
+
+        await until(tried, what="the command")
+        assert log.read_text("utf-8").count("does not take a text") == 1
 
 
 @pytest.mark.parametrize("manner", ["silent", "garbage", "nonsense", "long", "shut", "refusing", "odd"])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.integrations.codex import INTEGRATION, CodexReader
+from palaver.integrations.codex import INTEGRATION, NAME, CodexReader
 from palaver.integrations.hooks import HookEvent, Verdict
 from tests.unit.transcripts import (
     ABSENT,
@@ -259,6 +259,46 @@ def test_an_answer_that_was_not_announced_counts_as_soon_as_it_is_no_summary(ses
     session(said(11, "developer", TEXT), said(12, "assistant", "done", "m1"))
     assert session(usage(12), event(12, "token_count")) is OPEN
     assert session(event(13, "task_complete")) is READ
+
+
+# -- a text that was queued under a name --------------------------------------------------------------
+
+QUEUED = f"{NAME}0123456789ab:daemon:3:7"
+
+
+def taken(second: float, name: str | None = QUEUED, text: str = TEXT) -> list[dict[str, Any]]:
+    """A text of the queue is taken up."""
+    item = {"type": "UserMessage", "client_id": name, "content": [{"type": "text", "text": text}]}
+    return [said(second, "user", text), event(second, "item_completed", item=item)]
+
+
+def named(*entries: dict[str, Any]) -> Verdict:
+    """What is said of the name."""
+    lines = [json.dumps(each).encode() + b"\n" for each in entries]
+    return judged(CodexReader, lines, [QUEUED])[QUEUED]
+
+
+@pytest.mark.requirement("REC-1", stage="contact")
+def test_a_queued_text_is_read_when_the_model_has_answered_to_its_name() -> None:
+    assert named(*taken(11)) is OPEN
+    assert named(*taken(11), *announced(12, "m1"), usage(12)) is READ
+    assert named(*taken(11), event(12, "turn_aborted"), said(13, "user", "more")) is OPEN
+
+
+@pytest.mark.requirement("REC-1", stage="contact")
+@pytest.mark.parametrize("other", [f"{QUEUED}1", "", None])
+def test_nothing_but_its_name_proves_a_queued_text(other: str | None) -> None:
+    answered = [*announced(12, "m1"), usage(12)]
+    assert named(*taken(11, other), *answered) is OPEN
+    assert named(said(10, "user", QUEUED), output(11, QUEUED), *answered) is OPEN
+
+
+def test_a_queued_text_outlives_a_compaction_that_keeps_it() -> None:
+    summary = [said(13, "assistant", "a summary", "s1"), usage(13)]
+    later = [said(16, "user", "more"), *announced(17, "m1"), usage(17)]
+    kept = said(11, "user", TEXT)["payload"]
+    assert named(*taken(11), *summary, compacted(14, kept), *later) is READ
+    assert named(*taken(11), *summary, compacted(14, said(1, "user", "hello")["payload"]), *later) is ABSENT
 
 
 def test_without_usage_records_the_count_of_tokens_ends_an_answer(session: Session) -> None:

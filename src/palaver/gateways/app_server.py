@@ -40,6 +40,10 @@ class AppServerSilentError(AppServerError):
     """It has said nothing in time."""
 
 
+class AppServerRefusedError(AppServerError):
+    """It has answered, and the answer is no."""
+
+
 class AppServer:
     """One connection, for one question after another."""
 
@@ -108,7 +112,8 @@ class AppServer:
         """Ask, and what it answers.
 
         Raises:
-            AppServerError: it refuses, or says nothing in time.
+            AppServerRefusedError: it refuses.
+            AppServerError: no answer came; nobody knows whether it was done.
         """
         self._number += 1
         asked = {"id": self._number, "method": method, "params": params}
@@ -125,7 +130,7 @@ class AppServer:
             raise AppServerError(f"{method}: {error}") from error
         result = said.get("result")
         if not isinstance(result, dict):
-            raise AppServerError(f"{method}: {str(said.get('error'))[:200]}")
+            raise AppServerRefusedError(f"{method}: {str(said.get('error'))[:200]}")
         return cast("dict[str, Any]", result)
 
     async def _next(self) -> dict[str, Any]:

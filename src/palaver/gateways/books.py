@@ -5,11 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from palaver.core.state import Agent
 from palaver.core.waking import WAKEABLE, Standing, recent
 from palaver.gateways.turns import Ending, Turn, Turns
+from palaver.integrations.codex import NAME
 from palaver.integrations.conversations import last_asked
 from palaver.integrations.hooks import HookEvent, Integration, Outcome, Reader, Turning, Verdict
 
+NAMED = "daemon"
+"""How the word of a hand-over begins that goes into a client under a name of its own."""
 LOST_S = 5.0
 """A text that was handed to a waiter so long ago is in the client, or will never be."""
 
@@ -262,3 +266,8 @@ class Book:
 def mark_of(message: str, *, notice: bool) -> str:
     """What a message's frame has in it, and nothing else does; a notice of the broker has another."""
     return f"palaver: notice id={message} " if notice else f"peer-message id={message} from="
+
+
+def name_of(agent: Agent, call: str) -> str:
+    """The name under which a hand-over goes into its client, if it has one: no other ever has the same."""
+    return f"{NAME}{agent.session}:{call}" if call.startswith(f"{NAMED}:") else ""

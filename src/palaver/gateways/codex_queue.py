@@ -1,4 +1,7 @@
-"""Waking an idle Codex: its own command `queue` puts a prompt before the session, which takes it up."""
+"""Waking an idle Codex by its own command `queue`: where it has no daemon, or one that takes no texts.
+
+Without a daemon a terminal looks into its queue every ten seconds; nothing makes it look sooner.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from palaver.protocol.operations.agents import PathRecord
 log = logging.getLogger("palaver.hooks")
 
 QUEUE = "queue"
+SLOW = "queue (up to 10 s)"
 QUEUE_S = 10.0
 NO_SESSION = "it has begun no session yet"
 INTERRUPTED = "after an interrupt it leaves its queue alone until its next prompt"
@@ -37,7 +41,7 @@ class CodexQueue:
         program = program_of(pid)
         if program is None or self._fault(book, agent):
             return False
-        fetched = await self._hooks.fetch(book, "queue", QUEUE)
+        fetched = await self._hooks.fetch(book, "queue", QUEUE if is_app_server(pid) else SLOW)
         if not fetched.text:
             return False
         if not await _queue(program, environment_of(pid), book.session, fetched.text):
@@ -47,11 +51,13 @@ class CodexQueue:
             await _start(pid, book.session)
         return True
 
-    def path_of(self, agent: Agent) -> PathRecord:
-        """Whether the agent's session would look into its queue."""
+    def path_of(self, agent: Agent) -> PathRecord | None:
+        """Whether the agent's session would look into its queue; None on a daemon: see `CodexDaemon`."""
+        if is_app_server(pid_of(agent)):
+            return None
         book = self._hooks.book_of(agent.id)
         note = NO_SESSION if book is None else self._fault(book, agent)
-        return PathRecord(name=QUEUE, works=not note, note=note, wakes=True)
+        return PathRecord(name=SLOW, works=not note, note=note, wakes=True)
 
     def _fault(self, book: Book, agent: Agent) -> str:
         pid = pid_of(agent)

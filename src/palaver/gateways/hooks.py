@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,7 +22,7 @@ from palaver.core.context import FetchFor, NoteEvidence, ReportTurn, ReturnLease
 from palaver.core.framing import announce, render_batch, render_message
 from palaver.core.state import Agent
 from palaver.gateways.bindings import Bindings
-from palaver.gateways.books import Book, mark_of
+from palaver.gateways.books import Book, mark_of, name_of
 from palaver.gateways.desk import Desk
 from palaver.gateways.marks import Marks
 from palaver.gateways.placing import Placing
@@ -58,6 +58,14 @@ class Fetched(NamedTuple):
     call: str = ""
 
 
+class Queue(Protocol):
+    """A client's queue that can be looked into."""
+
+    async def look_after(self, book: Book) -> None:
+        """See to it that what was queued is taken up, or is given back."""
+        ...
+
+
 class Hooks:
     """The hooks of all clients."""
 
@@ -82,6 +90,8 @@ class Hooks:
         self._turns = 0
         self._waking = Waking(engine)
         self._pulses = Pulses(self._known, self._tell)
+        self.queues: dict[str, Queue] = {}
+        """By the kind of client, who can tell what became of a text in its queue."""
         self.wake_line = ""  # what is typed into a terminal to wake its agent: no human's prompt
         self.checkpoint_prompt = ""  # a turn that it asks for is a checkpoint's
         engine.paths = self.paths_of
@@ -246,7 +256,7 @@ class Hooks:
             path = call.partition(":")[0]
             if not path.isdigit() and call not in book.open:
                 held = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
-                marks = self._marks_of(agent.id, [format_id("m", seq) for seq in held])
+                marks = self._sought(agent, call, [format_id("m", seq) for seq in held])
                 way = "" if binding is None else binding.ways.get(call, "")
                 at = handed.get(call, 0.0)
                 book.hand_over(call, marks, way=way, queued=path != "hook", at=at)
@@ -320,7 +330,8 @@ class Hooks:
         parts += [announce(each, now=now, size=int(each.body)) for each in large]
         if taken.messages:
             ids = [each.id for each in taken.messages]
-            book.hand_over(call, self._marks_of(book.agent, ids), way=way, queued=path != "hook")
+            marks = self._sought(self._engine.state.agents[book.agent], call, ids)
+            book.hand_over(call, marks, way=way, queued=path != "hook")
             self._engine.delivery.claim(self._engine.state, book.agent, ids)
             self._watch(book)
         behind = taken.waiting - len(taken.large) if taken.messages else 0
@@ -347,6 +358,19 @@ class Hooks:
         book.hand_over(call, self._marks_of(agent, ids), way=PULL)
         self._watch(book)
         return True
+
+    def _sought(self, agent: Agent, call: str, ids: list[str]) -> list[str]:
+        """What a transcript is searched for: the hand-over's own name if it has one, else messages' marks."""
+        name = name_of(agent, call)
+        return [name] if name else self._marks_of(agent.id, ids)
+
+    def seek_marks(self, book: Book, call: str) -> None:
+        """A client does not keep the name of a hand-over: its messages' marks have to do."""
+        agent = self._engine.state.agents.get(book.agent)
+        lease = None if agent is None else agent.calls.get(call)
+        if agent is not None and lease is not None and call in book.open:
+            held = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
+            book.open[call] = self._marks_of(agent.id, [format_id("m", seq) for seq in held])
 
     def _marks_of(self, agent: str, ids: list[str]) -> list[str]:
         leased = self._engine.state.agents[agent].leased
@@ -418,6 +442,8 @@ class Hooks:
             while book.open:
                 await asyncio.sleep(beats.pop(0) if len(beats) > 1 else beats[0])
                 self._judge(book)
+                if len(beats) == 1 and (queue := self.queues.get(book.integration.kind)) is not None:
+                    await queue.look_after(book)
         finally:
             book.watching = False
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from palaver.broker.engine import Engine
 from palaver.broker.server import Server
+from palaver.gateways.codex_daemon import CodexDaemon
 from palaver.gateways.codex_queue import CodexQueue
 from palaver.gateways.doors import HookDoor, WaiterDoor
 from palaver.gateways.guarding import Guarding
@@ -68,18 +69,18 @@ class Inside:
         threads = self.shims.threads = self.hooks.recognition.threads
         threads.keeper = self.hooks
         waiters = WaiterDoor(self.hooks, server)
+        daemon = self.hooks.queues["codex"] = CodexDaemon(self.hooks, threads)
         self.hooks.wakers.update(
             {
-                "claude-code": [waiters],
-                "codex": [CodexQueue(self.hooks, threads)],
-                "gemini-cli": [],
-                **{kind: [self.plugins] for kind in plugins},
+                "claude-code": [waiters, self.typist],
+                # Without a daemon a line that is typed is sooner there than what its terminal looks for.
+                "codex": [daemon, self.typist, CodexQueue(self.hooks, threads)],
+                "gemini-cli": [self.typist],
+                **{kind: [self.plugins, self.typist] for kind in plugins},
             }
         )
         self.hooks.wake_line = WAKE_LINE
         self.hooks.checkpoint_prompt = checkpoint_prompt
-        for ways in self.hooks.wakers.values():
-            ways.append(self.typist)
         door = HookDoor(self.hooks, self.guarding, server)
         server.doors.update({"shim": self.shims, "hook": door, "waiter": waiters})
 

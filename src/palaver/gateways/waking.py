@@ -31,8 +31,8 @@ class Waker(Protocol):
         """Begin a turn that brings what waits; False if this way is not open now."""
         ...
 
-    def path_of(self, agent: Agent) -> PathRecord:
-        """Whether it is open now, for people; when it last worked is filled in elsewhere."""
+    def path_of(self, agent: Agent) -> PathRecord | None:
+        """Whether it is open now, for people; None if it is no way of this agent's client at all."""
         ...
 
 

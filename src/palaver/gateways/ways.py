@@ -27,7 +27,8 @@ def list_ways(
     if not agent.online:
         heard, note = False, "offline"
     hooks = [PathRecord(name=name, works=heard, note=note) for name in (MID_TURN, END_OF_TURN)]
-    wakes = [_for_wake(waker.path_of(agent), agent, book) for waker in wakers]
+    found = [waker.path_of(agent) for waker in wakers]
+    wakes = [_for_wake(path, agent, book) for path in found if path is not None]
     paths = [*hooks, *wakes, pull]
     worked = {} if book is None else book.worked
     return [

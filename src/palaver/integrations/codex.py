@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from palaver.integrations.hooks import HookEvent, Pulse, Turning
+from palaver.integrations.hooks import HookEvent, Pulse, Turning, Verdict
 from palaver.integrations.payloads import (
     Hook,
     additional_context,
@@ -22,6 +22,7 @@ from palaver.integrations.payloads import (
 )
 from palaver.integrations.tails import lines_backwards
 from palaver.integrations.transcripts import (
+    Mark,
     TranscriptReader,
     decoded,
     listed,
@@ -42,6 +43,8 @@ _HOOKS = {
     "SessionEnd": Hook("session_ended"),
 }
 _LINE_TYPES = {"response_item", "event_msg", "token_usage_record", "compacted"}
+NAME = "palaver.queue:"
+"""How the id begins under which a text is put into a thread's queue; the rollout tells it as `client_id`."""
 PULSE_BYTES_MAX = 1 << 20
 """The end of a turn stands at the end of the file, or not far from it."""
 _TURN_STARTS = {"task_started", "turn_started"}
@@ -108,21 +111,39 @@ class CodexReader(TranscriptReader):
         if self._phase is _Phase.ANSWERED:
             self._phase = _Phase.ASKING
             self._request += 1
-        number = self._request + (self._phase is _Phase.ANSWERING)
-        for mark in marks_in(payload, self._named(line)):
-            mark.is_present = True
-            mark.is_message = payload.get("role") == "user"
-            if mark.due is None:
-                mark.due = number
+        number = self._number
+        named = [mark for mark in self._named(line) if not mark.text.startswith(NAME)]
+        for mark in marks_in(payload, named):
+            self._find(mark, is_message=payload.get("role") == "user")
         for mark in self._open_marks():
             if mark.due is None and self._is_after(mark, offset, at):
                 mark.due = number
+
+    @property
+    def _number(self) -> int:
+        """The request that an item is in which is written down now."""
+        return self._request + (self._phase is _Phase.ANSWERING)
+
+    def _find(self, mark: Mark, *, is_message: bool) -> None:
+        mark.is_present, mark.is_message = True, is_message
+        if mark.due is None:
+            mark.due = self._number
+
+    def _take_queued(self, item: dict[str, Any]) -> None:
+        """A text was taken out of the queue; its id tells whose it is, whatever else quotes its marks."""
+        mark = self._marks.get(string(item.get("client_id")))
+        if mark is not None and mark.verdict is not Verdict.READ:
+            texts = (string(mapping(part).get("text")) for part in listed(item.get("content")))
+            mark.spellings = tuple(text for text in texts if text) or mark.spellings  # for a compaction
+            self._find(mark, is_message=True)
 
     def _take_event(self, kind: str, payload: dict[str, Any]) -> None:
         if kind == "item_completed":
             item = mapping(payload.get("item"))
             if item.get("type") == "AgentMessage":
                 self._announced = string(item.get("id"))
+            elif item.get("type") == "UserMessage":
+                self._take_queued(item)
         elif kind in _TURN_BOUNDS:
             self._accept_doubtful()
             if self._phase is _Phase.ANSWERING:  # cut short, but the model had begun to answer
