@@ -85,6 +85,13 @@ WOKEN: dict[str, Any] = {
             "muted": False,
             "paths": [{"name": "typing", "works": False, "note": "it does not run in tmux", "wakes": True}],
         },
+        {
+            **AGENTS["agents"][0],
+            "name": "erin",
+            "deaf": True,
+            "unreached": "no hook of its session has been heard",
+            "paths": [{"name": "waiter", "works": False, "unproved": True, "note": "none", "wakes": True}],
+        },
     ],
 }
 CHECKS = [
@@ -133,6 +140,7 @@ INBOX: dict[str, Any] = {
 SENT: dict[str, dict[str, Any]] = {
     "received": {"id": "m1", "status": "received"},
     "queued": {"id": "m1", "status": "queued", "note": "`re` 'm0' is unknown here; sent all the same."},
+    "unreached": {"id": "m1", "status": "queued", "why": "no hook of its session has been heard"},
     "several": {
         "id": "m1",
         "status": "sent",

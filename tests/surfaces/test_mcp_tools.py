@@ -87,7 +87,7 @@ async def test_a_question_and_its_answer(enter: Enter) -> None:
     alice, bob = await enter("alice"), await enter("bob", era=AUTO)
     sent = await alice.call("agent_send", to="bob", body="What is the port?")
     asked = sent.data["id"]
-    assert sent.data == {"id": asked, "status": "received"}
+    assert sent.data == {"id": asked, "status": "received", "note": "read when it next asks"}
     assert "later" in sent.text
     assert "get_messages" in sent.text
     nudged = await bob.call("list_peers")

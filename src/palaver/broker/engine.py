@@ -38,6 +38,7 @@ from palaver.core.context import (
 )
 from palaver.core.kernel import DECIDERS, Command, OwnCommand, apply, check_caller, decide
 from palaver.core.limits import Limits
+from palaver.core.reach import Contact
 from palaver.core.receipts import decide_hand_over
 from palaver.core.records import Commit, StoredMessage
 from palaver.core.state import State
@@ -90,6 +91,8 @@ class Engine:
         """What agents are doing, as their clients tell: `busy`, `idle` and so on, by agent id."""
         self.paths: Callable[[str], list[PathRecord]] = lambda _agent: []
         """How mail gets into an agent's model."""
+        self.contact: Callable[[str], Contact | None] = lambda _agent: None
+        """What is known of the client of an agent that fetches its mail."""
         self.refusals = Refusals()
         lookups = Lookups(
             journal,
@@ -99,6 +102,7 @@ class Engine:
             tick=lambda: (self._tick.fresh, self._tick.events),
             activities=self.activities,
             paths=lambda agent: self.paths(agent),  # noqa: PLW0108 - it is set later
+            contact=self._contact_of,
         )
         self.feed = Feed(lookups.former_name)
         self.observers: list[Callable[[], None]] = []
@@ -120,6 +124,10 @@ class Engine:
         self._take(tick, decide(self.state, StartBroker(version), self._context))
         self._commit(tick)
         self._tick = Tick()
+
+    def _contact_of(self, agent: str) -> Contact | None:
+        session = self.delivery.sessions.get(agent)
+        return None if session is None or not session.pulls else self.contact(agent)
 
     # -- coming in ------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from palaver.broker.ports import Journal
 from palaver.core.context import Caller, Context, Header, Past, Settled
 from palaver.core.limits import Limits
 from palaver.core.queries import Entry, Query
+from palaver.core.reach import Contact
 from palaver.core.records import StoredMessage
 from palaver.core.settling import final_receipts, settle
 from palaver.core.state import State
@@ -38,6 +39,7 @@ class Lookups:
         tick: Callable[[], tuple[dict[int, StoredMessage], list[AnyEvent]]],
         activities: Mapping[str, str],
         paths: Callable[[str], list[PathRecord]],
+        contact: Callable[[str], Contact | None],
     ) -> None:
         self._journal = journal
         self._delivery = delivery
@@ -46,6 +48,7 @@ class Lookups:
         self._tick = tick
         self._activities = activities
         self._paths = paths
+        self._contact = contact
         self._former_names: dict[str, str] = {}
 
     def context(self, caller: Caller, limits: Limits, alive: Callable[[str], bool]) -> Context:
@@ -67,6 +70,7 @@ class Lookups:
             claimed=self.claimed,
             activity=lambda agent: self._activities.get(agent, ""),
             paths=self._paths,
+            contact=self._contact,
             alive=alive,
         )
 

@@ -177,6 +177,13 @@ def check_agents(agents: Sequence[AgentRecord]) -> Iterator[Check]:
 
 
 def _of_agent(agent: AgentRecord) -> Check:
+    if agent.deaf:
+        return Check(
+            about=agent.name,
+            level="warn",
+            words=f"deaf: {agent.unreached}{_waiting(agent)}",
+            advice="Restart its client. If it stays deaf, see `palaver install --check`.",
+        )
     wake = wake_words(msgspec.to_builtins(agent))
     words = ", ".join(each for each in (agent.activity, wake or "fetches its mail") if each)
     shut = [

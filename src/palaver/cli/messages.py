@@ -65,9 +65,9 @@ def send(to: str, body: str | None, **options: Any) -> int:
     in this project. BODY is the text; with `-`, or left out in a pipe, it is read from stdin.
 
     The message is on disk when the command returns. What it prints: `received`, it is in the inbox of an
-    agent that is online; `queued`, it is kept for one that is not; `sent`, to several, with the outcome for
-    each. If nobody has that name the exit code is 68. With --wait, 75 tells that no reply came in time; the
-    message stays sent.
+    agent that is online; `queued`, it is kept for one that is offline, or that nothing reaches now, and why;
+    `sent`, to several, with the outcome for each. If nobody has that name the exit code is 68. With --wait,
+    75 tells that no reply came in time; the message stays sent.
 
     \b
     Examples:

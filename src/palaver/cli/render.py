@@ -33,7 +33,8 @@ STATUS_STYLES = {
     "timeout": "red",
 }
 NOT_WAKEABLE = "not wakeable"
-WAKE_STYLES = {"not": "yellow", "muted": "yellow"}
+DEAF = "deaf"
+WAKE_STYLES = {"not": "yellow", "muted": "yellow", DEAF: "red"}
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -130,6 +131,7 @@ def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
         ("metadata", _one_line(agent.get("metadata") or "")),
         ("muted", _muted(agent, now)),
         ("wake", wake_words(agent)),
+        ("reach", agent.get("unreached", "")),
         *((f"path {clean(path['name'])}", _path(path, now)) for path in agent.get("paths", [])),
     ]
     return render_pairs(rows, screen)
@@ -137,6 +139,8 @@ def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
 
 def wake_words(agent: Facts) -> str:
     """The way by which an idle agent is reached now; empty if its client is not one that is woken."""
+    if agent.get("deaf"):
+        return DEAF
     if agent.get("muted"):
         return "muted"
     paths = agent.get("paths", [])
@@ -148,7 +152,7 @@ def wake_words(agent: Facts) -> str:
 
 def _path(path: Facts, now: float) -> str:
     last = path.get("last_at")
-    words = ["works" if path["works"] else "does not work now"]
+    words = ["works" if path["works"] else "unproved" if path.get("unproved") else "does not work now"]
     words += [path["note"]] if path.get("note") else []
     words.append("never seen to work" if last is None else f"last worked {format_age(now - last)}")
     return "; ".join(words)
@@ -174,7 +178,7 @@ def render_pairs(rows: list[tuple[str, str]], screen: Screen) -> str:
 
 
 def _presence(agent: Facts) -> str:
-    more = agent.get("offline_reason", "") or agent.get("activity", "")
+    more = DEAF if agent.get("deaf") else agent.get("offline_reason", "") or agent.get("activity", "")
     return f"{agent['status']} ({clean(more)})" if more else agent["status"]
 
 
@@ -187,7 +191,7 @@ def _folder(path: str) -> str:
 
 def render_sent(sent: Facts, to: str, *, screen: Screen) -> str:
     """How far a send got; for people who sent it to `to`."""
-    status = sent["status"]
+    status, why = sent["status"], sent.get("why", "")
     recipients = sent.get("recipients", [])
     reached = sum(outcome["status"] in ("received", "queued") for outcome in recipients)
     words = {
@@ -195,6 +199,8 @@ def render_sent(sent: Facts, to: str, *, screen: Screen) -> str:
         "queued": f"{to} is offline; it is kept until {to} is back",
         "sent": f"to {reached} agent{'' if reached == 1 else 's'}",
     }
+    if why:
+        words["queued"] = f"{to} is online, but nothing reaches it now; it is kept"
     parts = [
         sent.get("id", ""),
         screen.paint(status, STATUS_STYLES.get(status, "dim")),
@@ -202,8 +208,12 @@ def render_sent(sent: Facts, to: str, *, screen: Screen) -> str:
     ]
     line = "  ".join(part for part in parts if part)
     lines = [line if screen.width is None or screen.colour else cut(line, screen.width)]
-    if sent.get("note"):
-        lines += wrap([clean(sent["note"])], indent="  ", width=screen.width)
+    lines += [
+        part
+        for each in (why, sent.get("note"))
+        if each
+        for part in wrap([clean(each)], indent="  ", width=screen.width)
+    ]
     text = "\n".join(lines) + "\n"
     if recipients:
         columns = [

@@ -28,12 +28,15 @@ AGENT: Facts = {
     "muted": False,
     "muted_until": 0.0,
     "paths": [],
+    "deaf": False,
+    "unreached": "",
 }
 OUTCOME: Facts = {"name": "", "status": "", "note": ""}
 SENT: Facts = {
     "id": "",
     "status": "",
     "note": "",
+    "why": "",
     "suggestions": [],
     "recipients": [],
     "link": "",

@@ -12,6 +12,7 @@ import msgspec
 
 from palaver.core.limits import Limits
 from palaver.core.queries import Entry, Query
+from palaver.core.reach import Contact
 from palaver.protocol.events import AnyEvent, CallRefused
 from palaver.protocol.operations.agents import PathRecord
 from palaver.protocol.operations.asking import AskAgent
@@ -114,6 +115,8 @@ class Context(msgspec.Struct, kw_only=True):
     """What an agent is doing, as far as its client tells."""
     paths: Callable[[str], list[PathRecord]] = lambda _agent: []
     """How mail gets into an agent's model, where its client is known."""
+    contact: Callable[[str], Contact | None] = lambda _agent: None
+    """What is known now of the client of an agent that fetches its mail; None if it is handed to it."""
     claimed: Callable[[str], list[int]] = lambda _agent: []
     """What an agent's current session has claimed and not confirmed."""
 

@@ -17,7 +17,7 @@ from palaver.core.digests import digest_of
 from palaver.core.drafts import check_re, context_of, remember, sent_earlier, size_of, ttl_of
 from palaver.core.limits import check_depth
 from palaver.core.listeners import begin_listening
-from palaver.core.recipients import MUTED, admit, correlate
+from palaver.core.recipients import TO_SEVERAL, admit, correlate, status_of, told_again
 from palaver.core.room import has_room
 from palaver.core.roster import caller_agent
 from palaver.core.routing import ON_LINK, check_broadcast, route
@@ -27,7 +27,7 @@ from palaver.protocol.addresses import SYSTEM, parse_address
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import MessageQueued
 from palaver.protocol.ids import format_id
-from palaver.protocol.operations.messages import Outcome, SendMessage, SendStatus, Sent
+from palaver.protocol.operations.messages import Outcome, SendMessage, Sent
 
 NOBODY_ELSE: list[Outcome] = []
 """The outcomes of a send to one; never changed."""
@@ -47,7 +47,7 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
     check_re(operation.re)
     digest = digest_of(to, body)
     if operation.key and (earlier := sent_earlier(sender, operation, digest, context)) is not None:
-        return Decision(earlier)
+        return Decision(told_again(state, earlier, context))
     found = route(state, sender, operation.to, context)
     if found.outcome is not None:
         on_link = found.outcome is ON_LINK
@@ -60,8 +60,8 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
         return Decision(Sent(status="sent", note="Nobody was reached.", recipients=outcomes))
     recipients = [agent.id for agent in reached]
     evidence, note = correlate(sender, operation.re, recipients, context) if operation.re else ([], "")
-    note = _with_muting(note, reached[0], context) if reached[0].muted and not found.several else note
-    status: SendStatus = "sent" if found.several else ("received" if reached[0].online else "queued")
+    status, said, why = TO_SEVERAL if found.several else status_of(reached[0], context)
+    note = f"{note} {said}".strip() if said else note
     event = MessageQueued(  # by position: this is the hottest line of all
         sender.id,
         sender.name,
@@ -80,17 +80,13 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
     )
     seq = state.seq + len(evidence) + 1
     after = settle_sent(state, sender, event, seq, context) if state.children else []
-    sent = Sent(id=format_id("m", seq), status=status, note=note, recipients=outcomes)
+    sent = Sent(id=format_id("m", seq), status=status, note=note, why=why, recipients=outcomes)
     return Decision(sent, [*evidence, event, *after], [body])  # that a message was read goes before its reply
 
 
 def _as_text(body: Any) -> tuple[str, bool]:
     check_depth(body, "body")
     return msgspec.json.encode(body).decode(), True
-
-
-def _with_muting(note: str, agent: Agent, context: Context) -> str:
-    return f"{note} {MUTED}".lstrip() if agent.is_muted(context.now) else note
 
 
 def _decide_more(state: State, sender: Agent, operation: SendMessage, context: Context) -> Decision:

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
 from palaver.core.context import Context
+from palaver.core.reach import reach
 from palaver.core.receipts import evidence_of_reply
 from palaver.core.room import has_room
 from palaver.core.routing import Route
-from palaver.core.state import Agent
+from palaver.core.state import Agent, State
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import AnyEvent
-from palaver.protocol.ids import parse_id
-from palaver.protocol.operations.messages import Outcome, SendStatus
+from palaver.protocol.ids import parse_id, parse_message_id
+from palaver.protocol.operations.messages import Outcome, SendStatus, Sent
 
 MUTED = "muted: waits for its next turn"
+
+
+class Told(NamedTuple):
+    """A send's answer about one recipient."""
+
+    status: SendStatus
+    note: str = ""
+    why: str = ""
+    """Of one that is online and `queued`: why nothing reaches it now."""
+
+
+TO_SEVERAL = Told("sent")
 
 
 def admit(found: Route, size: int, context: Context) -> tuple[list[Agent], list[Outcome]]:
@@ -34,10 +51,32 @@ def admit(found: Route, size: int, context: Context) -> tuple[list[Agent], list[
             continue
         reached.append(agent)
         if found.several:
-            status: SendStatus = "received" if agent.online else "queued"
-            note = MUTED if agent.is_muted(context.now) else ""
-            outcomes.append(Outcome(name=agent.name, status=status, note=note))
+            status, note, why = status_of(agent, context)
+            outcomes.append(Outcome(name=agent.name, status=status, note=why or note))
     return reached, outcomes
+
+
+def status_of(agent: Agent, context: Context) -> Told:
+    """What a sender is told of one recipient."""
+    note = MUTED if agent.muted and agent.is_muted(context.now) else ""
+    if not agent.online:
+        return Told("queued", note)
+    contact = context.contact(agent.id)
+    if contact is None:
+        return Told("received", note)
+    found = reach(contact, context.now)
+    return Told("received", note or found.why) if found.reached else Told("queued", note, found.why)
+
+
+def told_again(state: State, first: Sent, context: Context) -> Sent:
+    """The first answer to a send, as it holds now: the journal does not keep whether anything reached it."""
+    seq = parse_message_id(first.id)
+    header = context.header(seq) if first.status == "received" else None
+    agent = None if header is None else state.agents.get(header.recipients[0])
+    if agent is None or not agent.online or seq not in agent.pending:
+        return first
+    now = status_of(agent, context)
+    return replace(first, status=now.status, why=now.why)
 
 
 def correlate(sender: Agent, re: str, recipients: list[str], context: Context) -> tuple[list[AnyEvent], str]:

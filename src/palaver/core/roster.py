@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from palaver.core.context import Context, Decision
+from palaver.core.reach import REACHED, reach
 from palaver.core.state import Agent, State
 from palaver.core.visibility import OPEN, reason_for, sees, why_hidden
 from palaver.protocol.addresses import shorten
@@ -98,6 +99,8 @@ def decide_get(state: State, operation: GetAgent, context: Context) -> Decision:
 
 def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
     """What others see of an agent."""
+    contact = context.contact(agent.id) if agent.online else None
+    found = REACHED if contact is None else reach(contact, context.now)
     return AgentRecord(
         id=agent.id,
         name=agent.name,
@@ -116,6 +119,8 @@ def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
         muted_until=agent.muted_until if agent.is_muted(context.now) else 0.0,
         paths=context.paths(agent.id) if agent.online else [],
         terminal=terminal_of(agent) if agent.online else "",
+        deaf=contact is not None and contact.is_deaf,
+        unreached="" if found.reached else found.why,
     )
 
 

@@ -14,7 +14,7 @@ from palaver.core.limits import check_depth
 from palaver.core.link_roster import check_member, direct_link, live_link
 from palaver.core.links import open_link, resume
 from palaver.core.notices import Post
-from palaver.core.recipients import correlate
+from palaver.core.recipients import correlate, status_of
 from palaver.core.routing import route
 from palaver.core.state import Agent, Link, State
 from palaver.protocol.addresses import LINK, link_of
@@ -76,9 +76,19 @@ def _say(
     message_id = format_id("m", state.seq + len(post.events) + 1)
     cross(state, link, sender, words, crossed, post, human=is_person(sender))
     status: SendStatus = "sent"
+    why = ""
     if link.direct and len(crossed.recipients) == 1:
-        status = "received" if crossed.recipients[0].online else "queued"
-    sent = Sent(id=message_id, status=status, note=note, recipients=crossed.outcomes, link=link.id, made=made)
+        status, told, why = status_of(crossed.recipients[0], context)
+        note = f"{note} {told}".strip()
+    sent = Sent(
+        id=message_id,
+        status=status,
+        note=note,
+        why=why,
+        recipients=crossed.outcomes,
+        link=link.id,
+        made=made,
+    )
     return Decision(sent, post.events, post.texts)
 
 

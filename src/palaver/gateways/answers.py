@@ -116,6 +116,8 @@ def say_peers(reply: AgentList, me: str, capability: str | None = None) -> Answe
 
 def wake_word(peer: AgentRecord) -> str:
     """Said only of an agent that a message does not reach soon."""
+    if peer.deaf:
+        return "deaf"
     if peer.muted:
         return "muted"
     reached = not peer.paths or any(path.wakes and path.works for path in peer.paths)
@@ -140,6 +142,8 @@ def say_sent(reply: Sent, operation: SendMessage, ttl_s: float, coming: str = BY
     if reply.status == "received":
         text = f"{reply.id} received: in {to}'s inbox. {coming}"
         text = text if not reply.link else f"{reply.id} received on link:{reply.link}."
+    elif reply.status == "queued" and reply.why:
+        text = f"{reply.id} queued: {to} is online, but {reply.why}. It is kept for {kept}. Do not resend."
     elif reply.status == "queued":
         text = f"{reply.id} queued: {to} is offline and gets it if it returns within {kept}. Do not resend."
     elif reply.status == "sent":

@@ -258,6 +258,11 @@ class Book:
         stopped_at = self.interrupted_at if self.was_interrupted else 0.0
         return Standing(self.state, self.has_failed, stopped_at, self._wakes)
 
+    @property
+    def woken_at(self) -> float:
+        """When it was last woken; 0 if it was not."""
+        return self._wakes[-1] if self._wakes else 0.0
+
     def count_wake(self, now: float) -> None:
         """It is being woken."""
         self._wakes = [*recent(self._wakes, now), now]

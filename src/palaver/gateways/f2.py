@@ -111,7 +111,7 @@ def _say_sent(operation: Operation[Any], reply: Sent, session: ShimSession) -> A
         "to_agent": to if to == "broadcast" or str(to).startswith(LINK) else session.id_of(str(to)),
         "status": "pending" if reply.id else reply.status,
         "delivery": reply.status,
-        "note": reply.note,
+        "note": f"{reply.why} {reply.note}".strip(),
     }
     if reply.recipients:
         data["reached"] = reached

@@ -20,6 +20,7 @@ from palaver.broker.server import Server
 from palaver.core.agents import ENDED
 from palaver.core.context import FetchFor, NoteEvidence, ReportTurn, ReturnLease
 from palaver.core.framing import announce, render_batch, render_message
+from palaver.core.reach import Contact
 from palaver.core.state import Agent
 from palaver.gateways.bindings import Bindings
 from palaver.gateways.books import Book, mark_of, name_of
@@ -31,7 +32,7 @@ from palaver.gateways.recognition import SESSIONS_MAX, Recognition
 from palaver.gateways.starts import Starts
 from palaver.gateways.turns import Ending
 from palaver.gateways.waking import Waker, Waking
-from palaver.gateways.ways import END_OF_TURN, MID_TURN, PULL, list_ways
+from palaver.gateways.ways import END_OF_TURN, MID_TURN, PULL, list_ways, tell_contact
 from palaver.integrations.hooks import HookEvent, Integration
 from palaver.integrations.transcripts import is_long
 from palaver.protocol.errors import PalaverError
@@ -49,6 +50,7 @@ SETTLE_S = 1.0
 SETTLE_LOOKS = 20
 """A client that ends writes its transcript to the end within this; so often it is looked at."""
 FAULT_CHARS_MAX = 200
+OWN_DIALECT = "palaver"
 
 
 class Fetched(NamedTuple):
@@ -95,6 +97,7 @@ class Hooks:
         self.wake_line = ""  # what is typed into a terminal to wake its agent: no human's prompt
         self.checkpoint_prompt = ""  # a turn that it asks for is a checkpoint's
         engine.paths = self.paths_of
+        engine.contact = self.contact_of
 
     @property
     def wakers(self) -> dict[str, list[Waker]]:
@@ -296,7 +299,28 @@ class Hooks:
         if known is None or (session is not None and not session.pulls):
             return []  # what is pushed to needs no way
         source = None if session is None else session.source
-        return list_ways(known, self._books.get(agent), self.wakers.get(known.kind, []), source)
+        return list_ways(known, self._known_book(known), self._wakers_of(known, source) or [], source)
+
+    def contact_of(self, agent: str) -> Contact | None:
+        """What is known of the client of an agent that fetches its mail."""
+        known = self._engine.state.agents.get(agent)
+        session = self._engine.delivery.sessions.get(agent)
+        if known is None or session is None:
+            return None
+        source = session.source
+        return tell_contact(known, self._known_book(known), self._wakers_of(known, source), source)
+
+    def _wakers_of(self, agent: Agent, source: object) -> list[Waker] | None:
+        """How an agent is woken; None if it only pulls. In another mesh's dialect it says itself what it is."""
+        foreign = getattr(source, "dialect", OWN_DIALECT) != OWN_DIALECT
+        return None if foreign else self.wakers.get(agent.kind)
+
+    def _known_book(self, agent: Agent) -> Book | None:
+        """An agent's book; also if its first hook came before it joined."""
+        book = self._books.get(agent.id)
+        if book is None and agent.online and agent.kind in self.wakers:
+            book = self._find(agent)
+        return book
 
     # -- mail -----------------------------------------------------------------------------------------
 

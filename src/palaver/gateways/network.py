@@ -30,7 +30,7 @@ def say(operation: Operation[Any], reply: Any) -> Answer:
 def say_sent(reply: Sent) -> Answer:
     """The status words of the mesh skill; what we keep for a peer that is away, it calls `timeout`."""
     status = "timeout" if reply.status == "queued" else reply.status
-    note = KEPT if reply.status == "queued" else reply.note
+    note = _kept(reply) if reply.status == "queued" else reply.note
     data: dict[str, Any] = {"status": status}
     if reply.id:
         data["id"] = reply.id
@@ -42,6 +42,10 @@ def say_sent(reply: Sent) -> Answer:
         data["recipients"] = [{"name": each.name, "status": each.status} for each in reply.recipients]
     words = f"status={status}" + (f" id={reply.id}" if reply.id else "") + (f" {note}" if note else "")
     return Answer(words, plain(data), failed=status in ("denied", "refused"))
+
+
+def _kept(reply: Sent) -> str:
+    return f"Not delivered yet, but kept: {reply.why}. Do not resend." if reply.why else KEPT
 
 
 def say_refused(error: PalaverError) -> Answer:

@@ -259,6 +259,11 @@ class ShimSession(asyncio.Protocol):
         """Whether nobody has to fetch: hooks of the client bring what comes into this very turn."""
         return self.judge is not None and self.caller.holds and self.judge.brings(self.caller.agent)
 
+    @property
+    def dialect(self) -> str:
+        """The set of tool names that its client uses."""
+        return self.hello.dialect
+
     def known(self) -> Agent | None:
         """The agent that this instance was before its connection broke."""
         return next(

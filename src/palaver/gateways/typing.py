@@ -79,7 +79,7 @@ class Typist:
         if tries.unsure is not None and book is not None and book.heard != tries.unsure:
             tries.settle()  # it has shown life
         note = self._standing(agent) or tries.note
-        if not note and (book is None or not book.state):
+        if not note and (book is None or not book.session or not book.state):
             note = UNKNOWN
         return PathRecord(name=NAME, works=not note, note=note, last_at=tries.worked_at, wakes=True)
 

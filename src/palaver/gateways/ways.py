@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import msgspec
 
+from palaver.core.reach import Contact
 from palaver.core.state import Agent
+from palaver.core.waking import FAILED, OFTEN, STOPPED, leave_to_wake
 from palaver.gateways.books import Book
 from palaver.gateways.waking import Waker
 from palaver.protocol.operations.agents import PathRecord
 
 MID_TURN, END_OF_TURN, PULL = "mid-turn", "end of turn", "get_messages"
-NO_HOOKS = "no hook of this session has been heard of"
+NO_HOOKS = "no hook of this session has been heard"
+DIALOG = "a dialog waits for its human"
 
 
 def list_ways(
@@ -22,11 +26,14 @@ def list_ways(
     pull = _pull(agent, book, source)
     if not wakers and book is None:
         return [pull]
-    heard = book is not None and book.heard > 0
-    note = "" if heard else NO_HOOKS
+    bound = is_bound(book)
+    note = "" if bound else NO_HOOKS
     if not agent.online:
-        heard, note = False, "offline"
-    hooks = [PathRecord(name=name, works=heard, note=note) for name in (MID_TURN, END_OF_TURN)]
+        bound, note = False, "offline"
+    hooks = [
+        PathRecord(name=name, works=bound, note=note, unproved=note == NO_HOOKS)
+        for name in (MID_TURN, END_OF_TURN)
+    ]
     found = [waker.path_of(agent) for waker in wakers]
     wakes = [_for_wake(path, agent, book) for path in found if path is not None]
     paths = [*hooks, *wakes, pull]
@@ -37,13 +44,45 @@ def list_ways(
     ]
 
 
+def is_bound(book: Book | None) -> bool:
+    """Whether a hook of this very session has been heard, in this life of the broker or an earlier one."""
+    return book is not None and bool(book.session)
+
+
+def tell_contact(
+    agent: Agent, book: Book | None, wakers: Sequence[Waker] | None, source: object = None
+) -> Contact:
+    """What the core has to know of an agent's client; `wakers` is None if it is no agent CLI that we know."""
+    holds = bool(getattr(source, "waiters", ()))
+    if book is None or not is_bound(book):
+        return Contact(hooked=wakers is not None, holds=holds)
+    contact = Contact(hooked=True, bound=True, holds=holds, state=book.state, since=book.heard_at)
+    turn = book.turns.current
+    if not book.is_wakeable:
+        since = book.heard_at if turn is None or book.state == "waiting" else turn.began_at
+        return contact._replace(since=since)
+    found = [waker.path_of(agent) for waker in wakers or ()]
+    ways = [path for path in found if path is not None]
+    shut = "" if any(way.works for way in ways) else "; ".join(f"{way.name}: {way.note}" for way in ways)
+    return contact._replace(idle=True, woken_at=book.woken_at, held=_held(agent, book), shut=shut)
+
+
+def _held(agent: Agent, book: Book) -> str:
+    why_not = leave_to_wake(agent, book.standing, time.time()).why_not
+    return why_not if why_not in (FAILED, OFTEN, STOPPED) else ""
+
+
 def _for_wake(path: PathRecord, agent: Agent, book: Book | None) -> PathRecord:
     """A way that wakes is shut while the agent is away or failed on a wake."""
     note = ""
     if not agent.online:
         note = "offline"
+    elif not is_bound(book):
+        return msgspec.structs.replace(path, works=False, note=NO_HOOKS, unproved=True)
     elif book is not None and book.has_failed:
         note = "it errored after a wake"
+    elif book is not None and book.state == "waiting":
+        note = DIALOG
     return msgspec.structs.replace(path, works=False, note=note) if note else path
 
 

@@ -14,13 +14,15 @@ class PathRecord(Reply, frozen=True, kw_only=True):
 
     name: str
     works: bool
-    """Whether it would work now."""
+    """Whether it is bound to this very session, and would work now."""
     note: str = ""
     """If not, why; else what there is to say."""
     last_at: float | None = None
     """When it last did, by evidence."""
     wakes: bool = False
     """It reaches an idle agent too."""
+    unproved: bool = False
+    """It does not count as working because nothing has shown yet that it is this session's."""
 
 
 class AgentRecord(Reply, frozen=True, kw_only=True):
@@ -52,6 +54,10 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     """How mail gets into its model, where its client is known; the best way first."""
     terminal: str = ""
     """Where it runs: a tmux pane as `%3`, or a terminal as `pts/4`."""
+    deaf: bool = False
+    """It is an agent CLI of whose session no hook has been heard: nothing can bring it mail."""
+    unreached: str = ""
+    """Of one that is online: why nothing reaches it now; empty if something does."""
 
 
 class AgentList(Reply, frozen=True, kw_only=True):

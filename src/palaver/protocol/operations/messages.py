@@ -47,13 +47,16 @@ class Outcome(Reply, frozen=True, kw_only=True):
 class Sent(Reply, frozen=True, kw_only=True):
     """How far a send got at once.
 
-    `received`: in the inbox of an online agent. `queued`: kept for an offline one. `sent`: to several,
-    see `recipients`. `denied`: nobody by that name, or it cannot take it. `refused`: to oneself.
+    `received`: in the inbox of an online agent. `queued`: kept for one that is offline, or that nothing
+    reaches now (`why`). `sent`: to several, see `recipients`. `denied`: nobody by that name, or it cannot
+    take it. `refused`: to oneself.
     """
 
     id: str = ""
     status: SendStatus
     note: str = ""
+    why: str = ""
+    """Of a message `queued` for an agent that is online: why nothing reaches it now."""
     suggestions: list[str] = []
     recipients: list[Outcome] = []
     link: str = ""

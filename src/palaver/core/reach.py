@@ -1,0 +1,72 @@
+"""Whether mail reaches an agent now, and if not, why: rules over what the gateways tell of its client."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+PULLS = "read when it next asks"
+DEAF = "no hook of its session has been heard, so nothing can bring it mail: it has to ask for it"
+DIALOG = "a dialog in its terminal waits for its human"
+NOT_WAKEABLE = "it is idle, and nothing can wake it"
+SETTLE_S = 10.0
+"""A client that has just fallen idle, or was just woken, opens its ways again within this."""
+
+
+class Contact(NamedTuple):
+    """What the gateways know now of the client of an agent that fetches its mail; never stored."""
+
+    hooked: bool = False
+    """It is an agent CLI that our hooks run in; otherwise it fetches its mail itself."""
+    bound: bool = False
+    """A hook of this very session has been heard."""
+    holds: bool = False
+    """A call of it waits for mail."""
+    state: str = ""
+    """`busy`, `idle`, `waiting` (for its human), `errored`, or empty if nobody knows."""
+    idle: bool = False
+    """A wake could begin a turn."""
+    since: float = 0.0
+    """Since when it does what it does, in seconds of the wall clock."""
+    woken_at: float = 0.0
+    """When it was last woken."""
+    held: str = ""
+    """Why it may not be woken now though a path is open; empty if it may."""
+    shut: str = ""
+    """If it is idle: why no path can wake it. Empty if one can."""
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether it is an agent CLI of whose session nothing has been heard."""
+        return self.hooked and not self.bound and not self.holds
+
+    def is_settling(self, now: float) -> bool:
+        """Whether a turn has just ended, or is about to begin: its ways open by themselves."""
+        return 0.0 <= now - max(self.since, self.woken_at) < SETTLE_S
+
+
+class Reach(NamedTuple):
+    """Whether what is sent to an agent gets into its context without anybody else's doing."""
+
+    reached: bool
+    why: str = ""
+    """If not, the reason; else what a sender should know."""
+
+
+REACHED = Reach(reached=True)
+
+
+def reach(contact: Contact | None, now: float) -> Reach:
+    """Whether an online agent is reached now; without a contact its client is handed its mail as it comes."""
+    if contact is None or contact.holds:
+        return REACHED
+    if not contact.hooked:
+        return Reach(reached=True, why=PULLS)
+    if not contact.bound:
+        return Reach(reached=False, why=DEAF)
+    if contact.state == "waiting":
+        return Reach(reached=True, why=DIALOG)
+    if not contact.idle or contact.is_settling(now):
+        return REACHED
+    if contact.shut:
+        return Reach(reached=False, why=f"{NOT_WAKEABLE} ({contact.shut})")
+    return Reach(reached=True, why=contact.held)
