@@ -159,12 +159,17 @@ STATUS: dict[str, Any] = {
     "at": NOW - 400,
     "recipients": [
         {"name": "bob", "state": "answered", "evidence": "reply", "at": NOW - 30},
-        {"name": "carol", "state": "pending", "at": NOW - 400},
+        {"name": "carol", "state": "pending", "at": NOW - 400, "why": "busy in a turn for 6 min"},
     ],
 }
 HISTORY: list[dict[str, Any]] = [
-    {**message, "recipients": [{"name": "bob", "state": state}, {"name": "x", "state": "answered"}]}
-    for message, state in zip(INBOX["messages"], ("read", "expired", "pending"), strict=True)
+    {
+        **message,
+        "recipients": [{"name": "bob", "state": state, "why": why}, {"name": "x", "state": "answered"}],
+    }
+    for message, state, why in zip(
+        INBOX["messages"], ("read", "expired", "pending"), ("", "", "offline for 3 min"), strict=True
+    )
 ]
 AUDIT: list[dict[str, Any]] = [
     {"seq": 1, "at": NOW - 60, "type": "broker_started", "detail": {"version": "0.1.0"}},

@@ -124,7 +124,7 @@ def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
         ("kind", agent["kind"]),
         ("joined", joined),
         ("seen", format_age(now - seen) if seen else ""),
-        ("waiting", f"{agent.get('pending', 0)} messages" if agent.get("pending") else "nothing"),
+        ("waiting", _waiting(agent)),
         ("project", agent.get("group", "")),
         ("terminal", agent.get("terminal", "")),
         ("can", ", ".join(agent.get("capabilities", []))),
@@ -156,6 +156,13 @@ def _path(path: Facts, now: float) -> str:
     words += [path["note"]] if path.get("note") else []
     words.append("never seen to work" if last is None else f"last worked {format_age(now - last)}")
     return "; ".join(words)
+
+
+def _waiting(agent: Facts) -> str:
+    count, why = agent.get("pending", 0), agent.get("waits", "")
+    if not count:
+        return "nothing"
+    return f"{count} message{'' if count == 1 else 's'}" + (f": {why}" if why else "")
 
 
 def _muted(agent: Facts, now: float) -> str:
@@ -256,9 +263,14 @@ def render_message(message: Facts, *, now: float, screen: Screen) -> str:
     if message.get("context") is not None:
         lines += wrap([f"context: {_one_line(message['context'])}"], indent="  ", width=screen.width)
     if message.get("recipients"):
-        states = ", ".join(f"{clean(each['name'])} {each['state']}" for each in message["recipients"])
+        states = ", ".join(_receipt(each) for each in message["recipients"])
         lines += [screen.paint(line, "dim") for line in wrap([states], indent="  ", width=screen.width)]
     return "\n".join(lines) + "\n"
+
+
+def _receipt(receipt: Facts) -> str:
+    why = receipt.get("why", "")
+    return f"{clean(receipt['name'])} {receipt['state']}" + (f" ({clean(why)})" if why else "")
 
 
 def render_inbox(inbox: Facts, *, now: float, screen: Screen) -> str:
@@ -287,7 +299,9 @@ def render_status(reply: Facts, *, now: float, screen: Screen) -> str:
         Column("WHEN", ages, rank=1, style="dim"),
         Column("EVIDENCE", [clean(each.get("evidence", "")) for each in recipients], rank=2),
     ]
-    return text + render_table(columns, screen)
+    whys = [f"{each['name']}: {each['why']}" for each in recipients if each.get("why")]
+    lines = [line for why in whys for line in wrap([clean(why)], indent="  ", width=screen.width)]
+    return text + render_table(columns, screen) + "".join(f"{line}\n" for line in lines)
 
 
 def _body_lines(body: object) -> list[str]:

@@ -13,6 +13,7 @@ from palaver.protocol.ids import format_id
 
 ORDER = ("denied", "expired", "pending", "delivered", "read", "answered")
 """Of the states of several recipients the first is shown."""
+WHY_WIDTH_MAX = 40
 EVENT_STYLES = {"message_queued": "bold", "refused": "red", "call_refused": "red", "messages_expired": "red"}
 
 
@@ -24,6 +25,7 @@ def render_history(messages: list[dict[str, Any]], *, now: float, screen: Screen
         Column("FROM", [clean(message["from"]) for message in messages], style="bold"),
         Column("TO", [clean(message["to"]) for message in messages]),
         Column("STATE", [_state_of(message) for message in messages], rank=1, styles=STATUS_STYLES),
+        Column("WAITS", [_why_of(message) for message in messages], rank=3),
         Column("BODY", [_preview(message["body"]) for message in messages]),
     ]
     return render_table(columns, screen)
@@ -32,6 +34,12 @@ def render_history(messages: list[dict[str, Any]], *, now: float, screen: Screen
 def _state_of(message: dict[str, Any]) -> str:
     states = [each["state"] for each in message.get("recipients", [])]
     return min(states, key=ORDER.index) if states else ""
+
+
+def _why_of(message: dict[str, Any]) -> str:
+    whys = [each["why"] for each in message.get("recipients", []) if each.get("why")]
+    more = f" (+{len(whys) - 1})" if len(whys) > 1 else ""
+    return clean(cut(whys[0], WHY_WIDTH_MAX) + more) if whys else ""
 
 
 def _preview(body: object) -> str:

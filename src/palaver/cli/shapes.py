@@ -30,6 +30,7 @@ AGENT: Facts = {
     "paths": [],
     "deaf": False,
     "unreached": "",
+    "waits": "",
 }
 OUTCOME: Facts = {"name": "", "status": "", "note": ""}
 SENT: Facts = {

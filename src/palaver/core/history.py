@@ -12,6 +12,7 @@ from palaver.core.receipts import statuses_of
 from palaver.core.roster import caller_agent, find_agent
 from palaver.core.state import State
 from palaver.core.terms import Term, parse_terms
+from palaver.core.waiting import Waiting
 from palaver.protocol.addresses import SYSTEM, parse_link
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.ids import format_id, parse_id, parse_message_id
@@ -79,6 +80,7 @@ def _party(state: State, name: str) -> str:
 def _page(state: State, query: Query, context: Context) -> Decision:
     past = context.find(query)
     settled = context.receipts([header.seq for header, _ in past.messages])
+    waiting = Waiting(context)
     messages = [
         HistoryRecord(
             id=record.id,
@@ -90,7 +92,7 @@ def _page(state: State, query: Query, context: Context) -> Decision:
             re=record.re,
             mode=record.mode,
             context=record.context,
-            recipients=statuses_of(state, header, settled.get(header.seq, {})),
+            recipients=statuses_of(state, header, settled.get(header.seq, {}), waiting),
         )
         for header, record in past.messages
     ]

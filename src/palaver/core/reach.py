@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 PULLS = "read when it next asks"
@@ -33,6 +34,12 @@ class Contact(NamedTuple):
     """Why it may not be woken now though a path is open; empty if it may."""
     shut: str = ""
     """If it is idle: why no path can wake it. Empty if one can."""
+    way: str = ""
+    """If it is idle: the path that can."""
+    ways: Mapping[str, str] = {}
+    """By which path each open hand-over went, by its call."""
+    announced: Set[str] = frozenset()
+    """Large messages that it was told of."""
 
     @property
     def is_deaf(self) -> bool:
@@ -68,5 +75,10 @@ def reach(contact: Contact | None, now: float) -> Reach:
     if not contact.idle or contact.is_settling(now):
         return REACHED
     if contact.shut:
-        return Reach(reached=False, why=f"{NOT_WAKEABLE} ({contact.shut})")
+        return Reach(reached=False, why=not_wakeable(contact))
     return Reach(reached=True, why=contact.held)
+
+
+def not_wakeable(contact: Contact) -> str:
+    """Why an idle agent gets no mail before its next turn."""
+    return f"{NOT_WAKEABLE} ({contact.shut})"

@@ -15,6 +15,7 @@ from math import inf
 from palaver.core.context import Context, Decision, ExpireDue, HandOver, Header, Settled
 from palaver.core.notices import notice
 from palaver.core.state import Agent, Receipt, State
+from palaver.core.waiting import Waiting
 from palaver.protocol.addresses import shorten
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import (
@@ -298,7 +299,7 @@ def decide_status(state: State, operation: MessageStatus, context: Context) -> D
     concerned = header is not None and caller.agent in (header.sender, *header.recipients)
     if header is None or not (caller.kind == OPERATOR or (caller.agent and concerned)):
         raise PalaverError("unknown_message", f"No message {operation.id!r} of yours is known.")
-    recipients = statuses_of(state, header, context.settled(seq))
+    recipients = statuses_of(state, header, context.settled(seq), Waiting(context))
     return Decision(
         MessageStatusReply(
             id=operation.id, sender=header.sender_name, to=header.to, at=header.at, recipients=recipients
@@ -306,17 +307,20 @@ def decide_status(state: State, operation: MessageStatus, context: Context) -> D
     )
 
 
-def statuses_of(state: State, header: Header, settled: dict[str, Settled]) -> list[RecipientStatus]:
-    """How far a message got with each recipient."""
+def statuses_of(
+    state: State, header: Header, settled: dict[str, Settled], waiting: Waiting
+) -> list[RecipientStatus]:
+    """How far a message got with each recipient, and why no further if it waits longer than it should."""
     recipients: list[RecipientStatus] = []
     for agent_id in header.recipients:
         agent = state.agents.get(agent_id)
         name = agent_id if agent is None else agent.name
         receipt = _open_receipt(agent, header.seq)
         final = settled.get(agent_id)
-        if receipt is not None:
+        if agent is not None and receipt is not None:
             word = "delivered" if receipt.lease else "pending"
-            recipients.append(RecipientStatus(name=name, state=word, at=header.at))
+            why = waiting.why(agent, header.seq, receipt, header.at)
+            recipients.append(RecipientStatus(name=name, state=word, at=header.at, why=why))
         elif final is not None:
             recipients.append(
                 RecipientStatus(name=name, state=final.state, evidence=final.evidence, at=final.at)  # pyright: ignore[reportArgumentType]  # the store holds only these words

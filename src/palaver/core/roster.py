@@ -6,6 +6,7 @@ from palaver.core.context import Context, Decision
 from palaver.core.reach import REACHED, reach
 from palaver.core.state import Agent, State
 from palaver.core.visibility import OPEN, reason_for, sees, why_hidden
+from palaver.core.waiting import Waiting
 from palaver.protocol.addresses import shorten
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import AgentList, AgentRecord, GetAgent, ListAgents
@@ -121,6 +122,7 @@ def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
         terminal=terminal_of(agent) if agent.online else "",
         deaf=contact is not None and contact.is_deaf,
         unreached="" if found.reached else found.why,
+        waits=Waiting(context).why_oldest(agent) if agent.pending or agent.leased else "",
     )
 
 

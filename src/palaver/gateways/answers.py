@@ -171,6 +171,7 @@ def say_status(reply: MessageStatusReply) -> Answer:
     lines = [
         f"{reply.id} to {each.name}: {each.state}"
         + (f" ({_EVIDENCE.get(each.evidence, each.evidence)})" if each.evidence else "")
+        + (f": {each.why}" if each.why else "")
         for each in reply.recipients
     ]
     return Answer("\n".join(lines), plain(reply))

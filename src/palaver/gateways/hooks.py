@@ -311,7 +311,7 @@ class Hooks:
         return tell_contact(known, self._known_book(known), self._wakers_of(known, source), source)
 
     def _wakers_of(self, agent: Agent, source: object) -> list[Waker] | None:
-        """How an agent is woken; None if it only pulls. In another mesh's dialect it says itself what it is."""
+        """How an agent is woken; None if it only pulls, as whoever speaks another dialect does."""
         foreign = getattr(source, "dialect", OWN_DIALECT) != OWN_DIALECT
         return None if foreign else self.wakers.get(agent.kind)
 

@@ -56,15 +56,24 @@ def tell_contact(
     holds = bool(getattr(source, "waiters", ()))
     if book is None or not is_bound(book):
         return Contact(hooked=wakers is not None, holds=holds)
-    contact = Contact(hooked=True, bound=True, holds=holds, state=book.state, since=book.heard_at)
+    contact = Contact(
+        hooked=True,
+        bound=True,
+        holds=holds,
+        state=book.state,
+        since=book.heard_at,
+        ways=book.ways,
+        announced=book.announced,
+    )
     turn = book.turns.current
     if not book.is_wakeable:
         since = book.heard_at if turn is None or book.state == "waiting" else turn.began_at
         return contact._replace(since=since)
     found = [waker.path_of(agent) for waker in wakers or ()]
     ways = [path for path in found if path is not None]
-    shut = "" if any(way.works for way in ways) else "; ".join(f"{way.name}: {way.note}" for way in ways)
-    return contact._replace(idle=True, woken_at=book.woken_at, held=_held(agent, book), shut=shut)
+    way = next((each.name for each in ways if each.works), "")
+    shut = "" if way else "; ".join(f"{each.name}: {each.note}" for each in ways)
+    return contact._replace(idle=True, woken_at=book.woken_at, held=_held(agent, book), way=way, shut=shut)
 
 
 def _held(agent: Agent, book: Book) -> str:

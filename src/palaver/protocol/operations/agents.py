@@ -58,6 +58,8 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     """It is an agent CLI of whose session no hook has been heard: nothing can bring it mail."""
     unreached: str = ""
     """Of one that is online: why nothing reaches it now; empty if something does."""
+    waits: str = ""
+    """Why the oldest of what waits for it is not read yet, if that is longer than its path needs."""
 
 
 class AgentList(Reply, frozen=True, kw_only=True):

@@ -181,6 +181,8 @@ class RecipientStatus(Reply, frozen=True, kw_only=True):
     state: ReceiptState
     evidence: str = ""
     at: float = 0.0
+    why: str = ""
+    """Of one that is not read: why it still waits, if that is longer than its path needs."""
 
 
 class MessageStatusReply(Reply, frozen=True, kw_only=True):
