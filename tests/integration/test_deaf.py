@@ -16,6 +16,13 @@ from tests.integration.world import Home, Join, until
 FIRST_2 = pytest.mark.requirement("FIRST-2", "WAKE-2", "NET-3", stage="contact")
 
 
+@pytest.fixture(autouse=True)
+def nobodys_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No client is installed here, and nobody's settings are looked at."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
 @pytest.fixture
 async def deaf(home: Home, tmp_path: Path) -> AsyncIterator[tuple[Client, Client]]:
     """Two sessions of Claude Code in one folder, each with a waiter, of which no hook came."""
@@ -57,7 +64,10 @@ async def test_a_session_that_no_hook_was_heard_of_is_called_deaf_everywhere(hom
         assert [path for path in wakes if path["works"]] == [], "a waiter alone proves nothing"
         assert all(path["unproved"] for path in wakes)
         assert "path waiter        unproved" in shown(home, "info", name)
-    assert "deaf: no hook of its session has been heard" in shown(home, "doctor", "one")
+    done = home.palaver("doctor")
+    assert done.returncode == 75, "mail waits for sessions that cannot get it"
+    for name in ("one", "two"):
+        assert f"fail  {name}     deaf: no hook of its session has been heard" in done.stdout
     printed = home.palaver("send", "one", "Hello?", "--as", "script").stdout
     assert "queued  one is online, but nothing reaches it now" in printed
     assert "no hook of its session has been heard" in printed
@@ -77,6 +87,24 @@ async def test_once_a_hook_is_heard_its_paths_work_and_its_mail_is_received(
     await until(is_bound, what="bound")
     assert (await alice.send("one", "Hello.")).status == "received"
     assert (await alice.send("two", "Hello.")).status == "queued", "its neighbour's hook proves nothing of it"
+
+
+@FIRST_2
+async def test_a_dialog_is_found_and_shown_to_the_sender(
+    home: Home, deaf: tuple[Client, Client], join: Join
+) -> None:
+    alice = await join("alice")
+    await deaf[0].hook("UserPromptSubmit", kind="claude-code", prompt="Work.", prompt_id="p1")
+    await deaf[0].hook("PermissionRequest", kind="claude-code", prompt_id="p1", tool_name="Bash")
+    sent = await alice.send("one", "Hello.")
+    assert (sent.status, "dialog" in sent.note) == ("received", True)
+    (receipt,) = (await alice.status(sent.id)).recipients
+    assert receipt.why.startswith("a dialog in its terminal waits for its human")
+    told = shown(home, "doctor", "one")
+    assert "warn  one" in told
+    assert "Answer the dialog in its terminal" in told
+    assert "1 message: a dialog in its terminal" in shown(home, "info", "one")
+    assert "one pending (a dialog in its terminal" in shown(home, "history", "--full")
 
 
 @FIRST_2

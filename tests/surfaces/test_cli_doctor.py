@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from palaver.core.limits import Limits
+from palaver.core.reach import Contact
+from palaver.core.waiting import NEEDS_S, PULL
 from palaver.gateways.diagnosis import OLD_S, find_old_leases
 from palaver.integrations.install.endpoint import load_endpoint
 from palaver.protocol.operations.messages import SendMessage
@@ -43,11 +45,22 @@ def findings(home: Home, *words: str) -> dict[str, tuple[str, str]]:
     return {check["about"]: (check["level"], check["words"]) for check in checks}
 
 
+@pytest.mark.requirement("FIRST-2", stage="contact")
 def test_without_a_broker_it_says_so_and_starts_none(home: Home) -> None:
     done = doctor(home)
-    assert done.code == 69
-    assert "No broker runs" in done.out
+    assert (done.code, done.err) == (0, ""), "the next command brings one up: nothing is wrong"
+    assert "ok    broker  none runs" in done.out
+    assert "home" in done.out
+    assert doctor(home, "bob").code == 69, "of an agent nothing can be said"
     assert not home.brokers()
+
+
+def test_a_broker_that_lives_and_cannot_be_reached_is_a_failure(home: Home) -> None:
+    home.up()
+    home.settings.socket.unlink()
+    done = doctor(home)
+    assert done.code == 69
+    assert "fail  broker" in done.out
 
 
 @WAKE_2
@@ -122,7 +135,7 @@ def test_each_client_is_told_with_its_version_its_state_and_what_to_do(tmp_path:
     person.has("claude", VERSIONS["claude"])
     assert person.run("install", "codex", "claude", "--yes").code == 0
     done = person.run("doctor")
-    assert done.code == 69, "no broker runs here"
+    assert done.code == 0, "no broker runs here, which is no failure"
     told = {line.split()[1]: line for line in done.out.splitlines() if not line.startswith(" ")}
     assert told["claude"].startswith("ok")
     assert "2.1.325" in told["claude"]
@@ -185,11 +198,26 @@ def test_a_lease_without_evidence_for_long_is_told_with_its_age() -> None:
     bench.join("bob")
     sent = bench.call(alice, SendMessage(to="bob", body="x"))
     began = bench.life.state.now
-    assert find_old_leases(bench.life.state, bench.tap.journal) == []
+    assert find_old_leases(bench.life.state, bench.tap.journal, lambda _agent: None) == []
     bench.time.pass_by(OLD_S + 1)
     bench.join("carol")
-    (lease,) = find_old_leases(bench.life.state, bench.tap.journal)
+    (lease,) = find_old_leases(bench.life.state, bench.tap.journal, lambda _agent: None)
     assert (lease.agent, lease.ids, round(lease.since - began)) == ("bob", [sent.id], 0)
+    assert not lease.stuck
+
+
+@pytest.mark.requirement("FIRST-2", stage="contact")
+def test_a_lease_is_stuck_once_its_client_is_idle_for_longer_than_its_path_needs() -> None:
+    bench = Bench(MemoryJournal(), Limits())
+    alice = bench.join("alice")
+    bench.join("bob")
+    bench.call(alice, SendMessage(to="bob", body="x"))
+    bench.time.pass_by(NEEDS_S[PULL] + 1)
+    bench.join("carol")
+    idle = Contact(hooked=True, bound=True, state="idle", idle=True)
+    state, journal = bench.life.state, bench.tap.journal
+    assert [each.stuck for each in find_old_leases(state, journal, lambda _agent: idle)] == [True]
+    assert find_old_leases(state, journal, lambda _agent: idle._replace(idle=False)) == []
 
 
 # -- mute ---------------------------------------------------------------------------------------------

@@ -131,6 +131,15 @@ def test_a_diff_is_shown_and_only_what_it_shows_is_done(
     assert me.files()[f"{path}.palaver-backup-1"].decode() == text
     removed = [line for line in text.splitlines() if line not in target.read_text("utf-8")]
     assert not removed, "comments and foreign settings stay"
+    gone = me.run("uninstall", client, "--yes")
+    assert f"{client}: removed palaver's entries from ~/{path}\n" in gone.out, "the file itself stays"
+
+
+def test_a_file_that_was_palavers_alone_is_deleted_and_called_so(me: Person) -> None:
+    me.has_all()
+    assert me.run("install", "gemini", "--yes").code == 0
+    gone = me.run("uninstall", "gemini", "--yes")
+    assert "gemini: deleted ~/.gemini/settings.json\n" in gone.out
 
 
 def test_a_second_run_has_nothing_to_do_and_uninstall_restores_everything(me: Person) -> None:

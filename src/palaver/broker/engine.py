@@ -102,7 +102,7 @@ class Engine:
             tick=lambda: (self._tick.fresh, self._tick.events),
             activities=self.activities,
             paths=lambda agent: self.paths(agent),  # noqa: PLW0108 - it is set later
-            contact=self._contact_of,
+            contact=self.contact_of,
         )
         self.feed = Feed(lookups.former_name)
         self.observers: list[Callable[[], None]] = []
@@ -125,7 +125,8 @@ class Engine:
         self._commit(tick)
         self._tick = Tick()
 
-    def _contact_of(self, agent: str) -> Contact | None:
+    def contact_of(self, agent: str) -> Contact | None:
+        """What is known of an agent's client; None if it is handed its mail as it comes."""
         session = self.delivery.sessions.get(agent)
         return None if session is None or not session.pulls else self.contact(agent)
 

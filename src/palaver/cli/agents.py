@@ -9,7 +9,7 @@ import click
 from palaver.cli.documents import document, facts
 from palaver.cli.group import performs
 from palaver.cli.options import Duration, as_option, complete_names, json_option
-from palaver.cli.render import format_duration, render_agent, render_agents, render_json
+from palaver.cli.render import counted, format_duration, render_agent, render_agents, render_json
 from palaver.cli.screen import find_screen, write
 from palaver.cli.shapes import whole_agents
 from palaver.cli.speaking import Speaker, ask, ask_as, speak
@@ -58,7 +58,7 @@ def register(name: str, capabilities: tuple[str, ...], *, as_json: bool) -> int:
         return 0
     write(f"{agent.name} was known already.\n" if known else f"{agent.name} is registered.\n")
     if agent.pending:
-        write(f"{agent.pending} messages wait: palaver inbox --as {agent.name}\n")
+        write(f"{counted(agent.pending, 'message')} not read yet: palaver inbox --as {agent.name}\n")
     return 0
 
 

@@ -12,7 +12,7 @@ import click
 from palaver.cli.documents import document, facts
 from palaver.cli.group import performs
 from palaver.cli.options import json_option
-from palaver.cli.render import render_json
+from palaver.cli.render import counted, render_json
 from palaver.cli.render_records import render_audit, render_verdict
 from palaver.cli.screen import ERR, OUT, find_screen, write
 from palaver.cli.speaking import ask
@@ -141,5 +141,5 @@ def _export(target: str) -> int:
     sink.flush()
     if descriptor != OUT:
         os.close(descriptor)
-        write(f"{count} events are in {target}.\n", ERR)
+        write(f"Wrote {counted(count, 'event')} to {target}.\n", ERR)
     return 0

@@ -17,7 +17,7 @@ from palaver.cli.documents import document
 from palaver.cli.group import performs
 from palaver.cli.launch import detach, run_broker
 from palaver.cli.options import json_option
-from palaver.cli.render import format_duration, render_json, render_pairs
+from palaver.cli.render import counted, format_duration, render_json, render_pairs
 from palaver.cli.screen import ERR, find_screen, write
 from palaver.cli.speaking import ask
 from palaver.cli.tables import Column, render_table
@@ -124,7 +124,8 @@ def status(*, as_json: bool) -> int:
     rows = [
         ("broker", f"{state.version}, pid {state.pid}, up {format_duration(state.uptime_s)}"),
         ("agents", f"{state.online} online, {state.agents} known"),
-        ("messages", f"{state.pending} waiting, {state.sequence} events"),
+        ("messages", f"{state.pending} not read yet"),
+        ("journal", counted(state.sequence, "event")),
         ("storage", state.storage),
         ("home", state.home),
     ]

@@ -7,7 +7,7 @@ import shutil
 import socket
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -20,10 +20,11 @@ from palaver.integrations.install.clients import CLIENTS
 from palaver.integrations.install.endpoint import peek_endpoint
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import AgentRecord
-from palaver.protocol.operations.broker import BrokerState, BrokerStatus, Diagnosis
+from palaver.protocol.operations.broker import BrokerState, BrokerStatus, Diagnosis, SessionFault
 from palaver.settings import Settings
 from palaver.version import VERSION
 
+NO_BROKER = "none runs; the next command or the next start of a session brings one up"
 FREE_BYTES_MIN = 50 << 20
 FREE_BYTES_LOW = 500 << 20
 WORDS_OF_KINDS = {
@@ -34,6 +35,12 @@ WORDS_OF_KINDS = {
     "pi": "pi",
 }
 """What the installer calls the clients of a kind."""
+SILENT_AT_START = ("codex", "opencode")
+"""Kinds whose hooks say nothing before the first prompt."""
+ADVICE = {
+    "dialog": "Answer the dialog in its terminal; its mail comes along then.",
+    "failed": "Look at its screen for what failed. A prompt by its human starts it afresh.",
+}
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +59,8 @@ def check_broker(settings: Settings) -> tuple[BrokerState | None, list[Check]]:
     try:
         state = ask(BrokerStatus(), settings=settings, autostart=False)
     except PalaverError as error:
+        if error.code == "unreachable" and not _is_locked(str(settings.lock)):
+            return None, [Check(about="broker", words=NO_BROKER)]
         found = Check(about="broker", level="fail", words=error.message, advice=error.advice, code=error.code)
         return None, [found]
     words = f"{state.version}, pid {state.pid}, up {format_duration(state.uptime_s)}"
@@ -65,6 +74,16 @@ def check_broker(settings: Settings) -> tuple[BrokerState | None, list[Check]]:
             Check(about="storage", level="fail", words=state.storage, advice=advice, code="storage_full")
         )
     return state, checks
+
+
+def _is_locked(path: str) -> bool:
+    """Whether a broker lives, whatever its socket says; looked up, so that none that starts is disturbed."""
+    try:
+        number = str(os.stat(path).st_ino)
+        with open("/proc/locks", encoding="ascii") as file:
+            return any(line.split()[-3].rpartition(":")[2] == number for line in file if "FLOCK" in line)
+    except (OSError, IndexError):
+        return False
 
 
 def check_home(settings: Settings) -> Iterator[Check]:
@@ -128,17 +147,25 @@ def _is_taken(port: int) -> bool:
 # -- clients ------------------------------------------------------------------------------------------
 
 
-def check_clients(words: Sequence[str]) -> Iterator[Check]:
-    """The clients on this machine: their versions, and whether palaver is in them."""
+def look_at_clients(words: Sequence[str]) -> dict[str, Report]:
+    """How palaver is installed in each client, by the installer's word for it.
+
+    Raises:
+        PalaverError: it cannot be told.
+    """
+    if not words:
+        return {}
     found = find_clients(words)
-    try:
-        world = find_world("user", fixed=True)
-    except PalaverError as error:
-        yield Check(about="install", level="fail", words=error.message, advice=error.advice, code=error.code)
-        return
-    for word in words:
-        client = CLIENTS[word]
-        report = check(client, client.targets(world.place, world.programs), found[word])
+    world = find_world("user", fixed=True)
+    return {
+        word: check(CLIENTS[word], CLIENTS[word].targets(world.place, world.programs), found[word])
+        for word in words
+    }
+
+
+def check_clients(reports: Iterable[Report]) -> Iterator[Check]:
+    """The clients on this machine: their versions, and whether palaver is in them."""
+    for report in reports:
         if report.program or report.state != "absent":
             yield _of_report(report)
 
@@ -167,23 +194,18 @@ def _of_report(report: Report) -> Check:
 # -- agents -------------------------------------------------------------------------------------------
 
 
-def check_agents(agents: Sequence[AgentRecord]) -> Iterator[Check]:
+def check_agents(agents: Sequence[AgentRecord], told: Container[str] = ()) -> Iterator[Check]:
     """Each agent that is online, or has mail: what it does, and how it is reached."""
     for agent in agents:
+        if agent.name in told:
+            continue
         if agent.status == "online" and agent.paths:
             yield _of_agent(agent)
         elif agent.status != "online" and (agent.pending or len(agents) == 1):
-            yield Check(about=agent.name, words=f"offline{_waiting(agent)}")
+            yield Check(about=agent.name, words=f"offline{_waiting(agent.pending)}")
 
 
 def _of_agent(agent: AgentRecord) -> Check:
-    if agent.deaf:
-        return Check(
-            about=agent.name,
-            level="warn",
-            words=f"deaf: {agent.unreached}{_waiting(agent)}",
-            advice="Restart its client. If it stays deaf, see `palaver install --check`.",
-        )
     wake = wake_words(msgspec.to_builtins(agent))
     words = ", ".join(each for each in (agent.activity, wake or "fetches its mail") if each)
     shut = [
@@ -193,14 +215,57 @@ def _of_agent(agent: AgentRecord) -> Check:
         return Check(
             about=agent.name,
             level="warn",
-            words=f"{words}{_waiting(agent)}" + (f" ({'; '.join(shut)})" if shut else ""),
+            words=f"{words}{_waiting(agent.pending)}" + (f" ({'; '.join(shut)})" if shut else ""),
             advice="Its mail comes with its next turn. Run it in tmux, or `palaver install` its client.",
         )
-    return Check(about=agent.name, words=words)
+    waits = f"{_waiting(agent.pending)}: {agent.waits}" if agent.waits else ""
+    return Check(about=agent.name, words=f"{words}{waits}")
 
 
-def _waiting(agent: AgentRecord) -> str:
-    count = agent.pending
+def check_sessions(faults: Sequence[SessionFault], reports: Mapping[str, Report]) -> Iterator[Check]:
+    """Sessions that mail cannot get into, or waits for somebody's doing."""
+    now = time.time()
+    for fault in faults:
+        since = f", for {format_duration(now - fault.since)}" if fault.since else ""
+        head = "deaf: " if fault.what == "deaf" else ""
+        words = f"{head}{fault.why}{since}{_waiting(fault.waiting)}"
+        stops = fault.what == "deaf" and fault.waiting > 0
+        advice = ADVICE.get(fault.what) or advise_deaf(fault, reports.get(WORDS_OF_KINDS.get(fault.kind, "")))
+        yield Check(
+            about=fault.agent,
+            level="fail" if stops else "warn",
+            words=words,
+            advice=advice,
+            code="timeout" if stops else "",
+        )
+
+
+def advise_deaf(fault: SessionFault, report: Report | None) -> str:
+    """What to do about a session of which no hook was heard: by what is known of its configuration."""
+    if report is None:
+        return "Restart its client."
+    if report.state != "installed":
+        found = f"palaver is {report.state} in its configuration"
+        return f"{found}: run `palaver install {report.client}`, then restart it."
+    if report.notes:
+        return report.notes[0]
+    changed = {file.path: _changed_at(file.path) for file in report.files}
+    newest = max(changed, key=lambda path: changed[path], default="")
+    if newest and 0 < fault.started_at < changed[newest]:
+        return f"It started before {newest} was last changed, so it may lack palaver's hooks: restart it."
+    if fault.kind in SILENT_AT_START:
+        return "It tells nothing before its first prompt: type one. If it stays deaf, restart it."
+    return "Its hooks do not run. Restart it; if it stays deaf, run `palaver install --check`."
+
+
+def _changed_at(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _waiting(count: int) -> str:
     return f"; {count} message{' waits' if count == 1 else 's wait'}" if count else ""
 
 
@@ -219,4 +284,9 @@ def check_diagnosis(diagnosis: Diagnosis, *, only: str = "") -> Iterator[Check]:
             f"was given {', '.join(lease.ids)} {format_age(now - lease.since)}, and nothing shows it read it"
         )
         advice = "It is offered again when the session ends, or when its client shows that it is not there."
+        if lease.stuck:
+            words += "; its client is idle"
+            advice = (
+                "Its next turn settles it: type something into it. Or end it: the message is offered again."
+            )
         yield Check(about=lease.agent, level="warn", words=words, advice=advice)

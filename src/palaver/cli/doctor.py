@@ -18,6 +18,8 @@ from palaver.cli.checks import (
     check_diagnosis,
     check_home,
     check_port,
+    check_sessions,
+    look_at_clients,
 )
 from palaver.cli.group import performs
 from palaver.cli.options import Duration, as_option, complete_names, json_option
@@ -28,7 +30,7 @@ from palaver.cli.texts import clean, wrap
 from palaver.integrations.install.clients import CLIENTS
 from palaver.protocol.errors import ERRORS, PalaverError
 from palaver.protocol.operations.agents import AgentRecord, GetAgent, ListAgents
-from palaver.protocol.operations.broker import Diagnose
+from palaver.protocol.operations.broker import Diagnose, Diagnosis, SessionFault
 from palaver.settings import load_settings
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -67,7 +69,8 @@ def doctor(agent: str | None, wait_s: float, speaker: str | None, *, probe: bool
         write(render_checks(checks, find_screen()))
     outcome: dict[str, Any] | None = None
     if probe and record is not None:
-        outcome, check = _probe(record, speaker, wait_s, tell=not as_json)
+        known = [check.advice for check in checks if check.about == record.name and check.level != "ok"]
+        outcome, check = _probe(record, speaker, wait_s, known=known, tell=not as_json)
         checks.append(check)
         if not as_json:
             write(render_checks([check], find_screen()))
@@ -91,7 +94,11 @@ def find_checks(name: str | None) -> tuple[list[Check], AgentRecord | None]:
     record: AgentRecord | None = None
     if name is not None:
         if broker is None:
-            return checks, None
+            words = f"Nothing is known of {name} while no broker runs."
+            unknown = Check(
+                about=name, level="fail", words=words, advice="Run `palaver up`.", code="unreachable"
+            )
+            return [*checks, unknown], None
         record = ask(GetAgent(name=name), settings=settings, autostart=False)
         agents, word = [record], WORDS_OF_KINDS.get(record.kind)
         words = [] if word is None else [word]
@@ -101,8 +108,17 @@ def find_checks(name: str | None) -> tuple[list[Check], AgentRecord | None]:
         if broker is not None:
             agents = ask(ListAgents(all=True), settings=settings, autostart=False).agents
     checks += check_port(settings, diagnosis)
-    checks += check_clients(words) if words else []
-    checks += check_agents(agents)
+    try:
+        reports = look_at_clients(words)
+    except PalaverError as error:
+        reports = {}
+        checks.append(
+            Check(about="install", level="fail", words=error.message, advice=error.advice, code=error.code)
+        )
+    checks += check_clients(reports.values())
+    faults = [] if diagnosis is None else _faults_of(diagnosis, record)
+    checks += check_agents(agents, {fault.agent for fault in faults})
+    checks += check_sessions(faults, reports)
     if record is not None and record.status == "online":
         checks += _paths_of(record)
     if diagnosis is not None:
@@ -110,7 +126,11 @@ def find_checks(name: str | None) -> tuple[list[Check], AgentRecord | None]:
     return checks, record
 
 
-def _ask_diagnosis(checks: list[Check]) -> Any:
+def _faults_of(diagnosis: Diagnosis, record: AgentRecord | None) -> list[SessionFault]:
+    return [fault for fault in diagnosis.sessions if record is None or fault.agent == record.name]
+
+
+def _ask_diagnosis(checks: list[Check]) -> Diagnosis | None:
     try:
         return ask(Diagnose(), autostart=False)
     except PalaverError as error:  # an older broker does not know the question
@@ -124,7 +144,7 @@ def _paths_of(agent: AgentRecord) -> list[Check]:
     for path in agent.paths:
         age = "never seen to work" if path.last_at is None else format_age(now - path.last_at)
         last = age if path.last_at is None else f"last worked {age}"
-        state = "works" if path.works else "shut"
+        state = "works" if path.works else "unproved" if path.unproved else "shut"
         words = "; ".join(each for each in (f"{path.name}: {state}", path.note, last) if each)
         checks.append(Check(about=agent.name, words=words))
     return checks
@@ -134,22 +154,22 @@ def _paths_of(agent: AgentRecord) -> list[Check]:
 
 
 def _probe(
-    agent: AgentRecord, speaker: str | None, wait_s: float, *, tell: bool
+    agent: AgentRecord, speaker: str | None, wait_s: float, *, known: list[str], tell: bool
 ) -> tuple[dict[str, Any], Check]:
     began = time.monotonic()
 
     async def work(me: Speaker) -> dict[str, Any]:
         sent = await me.send(agent.name, PROBE, kind="notification", ttl_s=max(wait_s, 1.0))
         state = "pending" if sent.id else sent.status
-        evidence, last = "", ""
+        evidence, last, why = "", "", sent.why
         while sent.id and state not in (*DONE, *OVER) and time.monotonic() - began < wait_s:
             (receipt,) = (await me.status(sent.id)).recipients
-            state, evidence = receipt.state, receipt.evidence
+            state, evidence, why = receipt.state, receipt.evidence, receipt.why
             if state != last and tell:
                 write(f"{sent.id}  {state}, after {time.monotonic() - began:.1f} s\n", ERR)
             last = state
             await asyncio.sleep(LOOK_S)
-        return {"id": sent.id, "state": state, "evidence": evidence, "note": sent.note}
+        return {"id": sent.id, "state": state, "evidence": evidence, "why": why, "note": sent.note}
 
     outcome = speak(speaker, work)
     outcome["took_s"] = round(time.monotonic() - began, 1)
@@ -163,15 +183,25 @@ def _probe(
         words = f"the probe {outcome['id']} was {outcome['state']} after {outcome['took_s']} s {how}"
         return outcome, Check(about=agent.name, words=words)
     words = f"the probe {outcome['id']} is {outcome['state']} after {outcome['took_s']} s"
-    note = outcome["note"]
-    advice = "It waits for its next turn, and then expires." if outcome["state"] == "pending" else ""
+    more = outcome["why"] or outcome["note"]
     return outcome, Check(
         about=agent.name,
         level="fail",
-        words=f"{words}; {note}" if note else words,
-        advice=advice or "Look at its screen; its client has the message.",
+        words=f"{words}: {more}" if more else words,
+        advice=next(filter(None, known), "") or _advise(outcome["state"], now),
         code="timeout",
     )
+
+
+def _advise(state: str, agent: AgentRecord) -> str:
+    """What to do about a probe that was not read, if nothing was found wrong with its agent."""
+    if agent.status != "online":
+        return "Start it again, and probe then."
+    if state == "delivered":
+        return "Its client has it, and has not shown yet that it was read. Use a longer --wait."
+    if agent.activity == "busy":
+        return "It is in a turn: mail comes along with its next tool call or at the end. Use a longer --wait."
+    return "Look at its screen, and probe again with a longer --wait."
 
 
 # -- words --------------------------------------------------------------------------------------------

@@ -240,7 +240,7 @@ def _go_on(
     if as_json:
         write(render_json({"clients": [_document(world, outcome) for outcome in outcomes]}))
     else:
-        _tell(world, outcomes, dry_run=dry_run)
+        _tell(world, outcomes)
     failed = next((outcome.error for outcome in outcomes if outcome.error is not None), None)
     return 0 if failed is None else ERRORS[failed.code].exit
 
@@ -285,23 +285,36 @@ def _show_diffs(world: World, planned: Sequence[Outcome]) -> None:
                 write((screen.paint(clean(line), style) if style else clean(line)) + "\n")
 
 
-def _tell(world: World, outcomes: Sequence[Outcome], *, dry_run: bool) -> None:
+def _tell(world: World, outcomes: Sequence[Outcome]) -> None:
     screen = find_screen()
     for outcome in outcomes:
         if outcome.error is not None:
             head = find_screen(ERR).paint(f"{outcome.client}:", "red")
             write(f"{head} {clean(outcome.error.message)}\n  {clean(outcome.error.advice)}\n", ERR)
             continue
-        paths = ", ".join(shorten(change.path, world.place.home) for change in outcome.changes)
         words = {
             "unchanged": "nothing to do",
             "skipped": "skipped",
-            "planned": f"would change {paths}" if dry_run else paths,
-        }.get(outcome.status, f"{outcome.status}: {paths}")
+            "removed": _removed(world, outcome),
+            "planned": f"would change {_paths(world, outcome.changes)}",
+        }.get(outcome.status, f"{outcome.status}: {_paths(world, outcome.changes)}")
         notes = "".join(f"\n  {clean(note)}" for note in outcome.notes)
         write(f"{screen.paint(outcome.client, 'bold')}: {clean(words)}{notes}\n")
     if any(outcome.status == "installed" for outcome in outcomes):
-        write("Sessions that run already have it after a restart.\n")
+        write("Restart running sessions to pick it up.\n")
+
+
+def _paths(world: World, changes: Sequence[Change]) -> str:
+    return ", ".join(shorten(change.path, world.place.home) for change in changes)
+
+
+def _removed(world: World, outcome: Outcome) -> str:
+    """What taking palaver out did: to files that stay, and to those that were palaver's alone."""
+    deleted = [change for change in outcome.changes if _kind(change) == "remove"]
+    edited = [change for change in outcome.changes if _kind(change) == "edit"]
+    words = [f"removed palaver's entries from {_paths(world, edited)}"] if edited else []
+    words += [f"deleted {_paths(world, deleted)}"] if deleted else []
+    return "; ".join(words) or "nothing to do"
 
 
 def _kind(change: Change) -> str:

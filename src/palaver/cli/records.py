@@ -15,7 +15,7 @@ import click
 from palaver.cli.documents import document, facts
 from palaver.cli.group import performs
 from palaver.cli.options import Duration, Moment, as_option, complete_names, json_option, jsonl_option
-from palaver.cli.render import format_duration, render_json, render_messages
+from palaver.cli.render import counted, format_duration, render_json, render_messages
 from palaver.cli.render_records import render_event, render_history
 from palaver.cli.screen import ERR, Screen, find_screen, write
 from palaver.cli.speaking import ask, ask_as, client_to
@@ -167,7 +167,7 @@ def purge(*, older_than: float, yes: bool, as_json: bool) -> int:
     if as_json:
         write(render_json({"messages": messages, "commits": commits, "held_by": done.held_by}))
         return 0
-    write(f"{messages} messages are gone.\n")
+    write(f"Deleted {counted(messages, 'message')}.\n")
     if done.held_by:
         write(f"What is newer than {done.held_by} stays: that message is still open.\n")
     return 0

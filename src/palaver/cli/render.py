@@ -50,6 +50,11 @@ def render_error(message: str, advice: str, screen: Screen) -> str:
     return f"{head} {clean(message)}{rest}\n"
 
 
+def counted(count: int, noun: str) -> str:
+    """How many: `1 message`, `2 messages`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def format_age(seconds: float) -> str:
     """How long ago, in one unit: `5 min ago`."""
     if seconds < 1:
@@ -162,7 +167,7 @@ def _waiting(agent: Facts) -> str:
     count, why = agent.get("pending", 0), agent.get("waits", "")
     if not count:
         return "nothing"
-    return f"{count} message{'' if count == 1 else 's'}" + (f": {why}" if why else "")
+    return counted(count, "message") + (f": {why}" if why else "")
 
 
 def _muted(agent: Facts, now: float) -> str:
@@ -204,7 +209,7 @@ def render_sent(sent: Facts, to: str, *, screen: Screen) -> str:
     words = {
         "received": f"{to} is online",
         "queued": f"{to} is offline; it is kept until {to} is back",
-        "sent": f"to {reached} agent{'' if reached == 1 else 's'}",
+        "sent": f"to {counted(reached, 'agent')}",
     }
     if why:
         words["queued"] = f"{to} is online, but nothing reaches it now; it is kept"
@@ -279,7 +284,7 @@ def render_inbox(inbox: Facts, *, now: float, screen: Screen) -> str:
     if not messages:
         return "No messages.\n"
     text = render_messages(messages, now=now, screen=screen)
-    return text + (f"\n{more} more wait.\n" if more else "")
+    return text + (f"\n{more} more wait{'s' if more == 1 else ''}.\n" if more else "")
 
 
 def render_status(reply: Facts, *, now: float, screen: Screen) -> str:

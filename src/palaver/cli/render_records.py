@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from palaver.cli.render import STATUS_STYLES, format_age, render_json
+from palaver.cli.render import STATUS_STYLES, counted, format_age, render_json
 from palaver.cli.screen import Screen
 from palaver.cli.tables import Column, render_table
 from palaver.cli.texts import clean, cut
@@ -73,7 +73,7 @@ def render_event(event: dict[str, Any], *, screen: Screen) -> str:
         head, rest = line[:8], line[8:]
         line = screen.paint(head, "dim") + (screen.paint(rest, style) if style else rest)
     missed = event.get("missed", 0)
-    return f"{line}\n" if not missed else f"… {missed} events were missed\n{line}\n"
+    return f"{line}\n" if not missed else f"… {counted(missed, 'event')} missed\n{line}\n"
 
 
 def _parties(row: dict[str, Any]) -> str:
@@ -89,13 +89,13 @@ def _details(detail: dict[str, Any]) -> str:
 def render_verdict(verdict: dict[str, Any], *, screen: Screen) -> str:
     """What a proof of the journal came to."""
     findings, unnamed = verdict["findings"], verdict["unnamed"]
-    size = f"{verdict['commits']} commits, {verdict['events']} events, {verdict['messages']} messages"
+    size = ", ".join(counted(verdict[f"{noun}s"], noun) for noun in ("commit", "event", "message"))
     if not findings:
         begins = f", kept from event {verdict['begins'] + 1} on" if verdict["begins"] else ""
         lines = [f"{screen.paint('proved', 'green')}  {size}{begins}", f"head    {verdict['head']}"]
         return "\n".join(lines) + "\n"
     count = len(findings) + unnamed
-    text = f"{screen.paint('broken', 'red')}  {count} finding{'' if count == 1 else 's'} in {size}\n"
+    text = f"{screen.paint('broken', 'red')}  {counted(count, 'finding')} in {size}\n"
     columns = [
         Column("SEQ", [str(finding["seq"]) for finding in findings], right=True),
         Column("WHAT", [finding["kind"] for finding in findings], style="red"),

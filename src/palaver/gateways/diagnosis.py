@@ -1,17 +1,26 @@
-"""What the broker knows to be wrong: hooks that made no sense, hand-overs that nothing came of."""
+"""What the broker knows to be wrong: odd hooks, open hand-overs, sessions that get no mail."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Literal
+
 from palaver.broker.engine import Engine
 from palaver.broker.ports import Journal
-from palaver.core.state import State
+from palaver.core.reach import DEAF, DIALOG, Contact
+from palaver.core.state import Agent, Receipt, State
+from palaver.core.waiting import is_stuck
+from palaver.core.waking import FAILED
 from palaver.gateways.inside import Inside
+from palaver.gateways.recognition import started_at
 from palaver.protocol.ids import format_id
-from palaver.protocol.operations.broker import Diagnose, Diagnosis, HookFault, OldLease
+from palaver.protocol.operations.broker import Diagnose, Diagnosis, HookFault, OldLease, SessionFault
 
 OLD_S = 300.0
 """A turn takes a while; who has shown nothing for longer is worth a look."""
 LEASES_MAX = 100
+SESSIONS_MAX = 100
 IDS_MAX = 20
 
 
@@ -31,26 +40,56 @@ class Diagnostician:
         ]
         return Diagnosis(
             faults=faults,
-            leases=find_old_leases(self._engine.state, self._journal),
+            leases=find_old_leases(self._engine.state, self._journal, self._engine.contact_of),
+            sessions=list(islice(self._sessions(), SESSIONS_MAX)),
             hooks_port=self._inside.port,
             typing=self._inside.typist.enabled,
         )
 
+    def _sessions(self) -> Iterator[SessionFault]:
+        for agent in self._engine.state.agents.values():
+            contact = self._engine.contact_of(agent.id) if agent.online else None
+            if contact is None:
+                continue
+            what, why, since = find_fault(agent, contact)
+            if what:
+                yield SessionFault(
+                    agent=agent.name,
+                    kind=agent.kind,
+                    what=what,
+                    why=why,
+                    since=since,
+                    started_at=started_at(agent.owner),
+                    waiting=len(agent.pending),
+                )
 
-def find_old_leases(state: State, journal: Journal) -> list[OldLease]:
-    """Hand-overs that have been open for long, the oldest first."""
-    held: dict[int, tuple[str, list[str]]] = {}
+
+def find_fault(agent: Agent, contact: Contact) -> tuple[Literal["", "deaf", "failed", "dialog"], str, float]:
+    """What is wrong with an online agent's session, why, and since when."""
+    if contact.is_deaf:
+        return "deaf", DEAF, agent.connected_at
+    if contact.state == "waiting":
+        return "dialog", DIALOG, contact.since
+    return ("failed", contact.held, contact.since) if contact.held.startswith(FAILED) else ("", "", 0.0)
+
+
+def find_old_leases(
+    state: State, journal: Journal, contact_of: Callable[[str], Contact | None]
+) -> list[OldLease]:
+    """Hand-overs that have been open for long, or longer than they need with an idle client; oldest first."""
+    held: dict[int, tuple[Agent, Receipt, list[str]]] = {}
     for agent in state.agents.values():
         for seq, receipt in agent.leased.items():
-            _, ids = held.setdefault(receipt.lease, (agent.name, []))
+            _, _, ids = held.setdefault(receipt.lease, (agent, receipt, []))
             if len(ids) < IDS_MAX:
                 ids.append(format_id("m", seq))
     found: list[OldLease] = []
     for lease in sorted(held)[:LEASES_MAX]:  # the sequence of a lease tells its age
-        name, ids = held[lease]
+        agent, receipt, ids = held[lease]
         entries = journal.entries(0, lease + 1, 1)
         since = entries[0].at if entries else 0.0
-        if state.now - since < OLD_S:
-            break
-        found.append(OldLease(agent=name, ids=ids, since=since))
+        open_s = state.now - since
+        stuck = agent.online and is_stuck(agent, receipt, contact_of(agent.id), open_s)
+        if stuck or open_s >= OLD_S:
+            found.append(OldLease(agent=agent.name, ids=ids, since=since, stuck=stuck))
     return found

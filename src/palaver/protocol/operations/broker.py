@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from palaver.protocol.operations.agents import Done
 from palaver.protocol.operations.base import CLI, HTTP, OPERATOR, SCRIPT, SDK, Operation, Reply
@@ -51,6 +51,24 @@ class OldLease(Reply, frozen=True, kw_only=True):
     agent: str
     ids: list[str]
     since: float
+    stuck: bool = False
+    """The client is idle and has had longer than its path needs: nothing will settle it by itself."""
+
+
+class SessionFault(Reply, frozen=True, kw_only=True):
+    """What keeps mail from one online agent, or makes it wait for somebody."""
+
+    agent: str
+    kind: str
+    what: Literal["deaf", "failed", "dialog"]
+    """No hook of its session was heard; its last wake failed; a dialog waits for its human."""
+    why: str
+    since: float = 0.0
+    """Since when; 0 if that is not known."""
+    started_at: float = 0.0
+    """When the client's process started; 0 if that is not known."""
+    waiting: int = 0
+    """Messages that wait for it."""
 
 
 class Diagnosis(Reply, frozen=True, kw_only=True):
@@ -59,6 +77,8 @@ class Diagnosis(Reply, frozen=True, kw_only=True):
     faults: list[HookFault] = []
     leases: list[OldLease] = []
     """The oldest first, at most a hundred."""
+    sessions: list[SessionFault] = []
+    """At most a hundred."""
     hooks_port: int = 0
     """Where hooks over HTTP are served; 0 if they are not."""
     typing: bool = True
