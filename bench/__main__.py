@@ -31,6 +31,7 @@ from bench.rows.mcp_schema import measure_mcp_schema
 from bench.rows.mcp_stall import measure_mcp_stall
 from bench.rows.mcp_start import measure_mcp_start
 from bench.rows.memory import measure_memory
+from bench.rows.reach_beside import measure_reach_beside
 from bench.rows.reach_idle import measure_reach_idle
 from bench.rows.reach_turn import measure_reach_turn
 from bench.rows.stored import measure_stored
@@ -114,8 +115,11 @@ _GROUPS: Mapping[str, Measure] = {
     "hook-process": measure_hook_processes,
     "reach-turn": measure_reach_turn,
     "reach-idle": measure_reach_idle,
+    "reach-beside": measure_reach_beside,
 }
-_NOT_QUICK = frozenset({"hook-cost", "hook-process", "reach-turn", "reach-idle", "mcp-start", "mcp-stall"})
+_NOT_QUICK = frozenset(
+    {"hook-cost", "hook-process", "reach-turn", "reach-idle", "reach-beside", "mcp-start", "mcp-stall"}
+)
 _STORED: Mapping[str, str] = {"stored": "load on a long history", "restart": "kill -9 to first ack"}
 
 

@@ -11,8 +11,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar, cast
@@ -179,14 +179,21 @@ async def staged(short: str, folder: Path) -> AsyncGenerator[Stage]:
         Missing: the client is not installed here.
     """
     check_installed(short)
-    try:
+    with failing_as_rounds():
         async with open_stage(short, folder) as stage:
             yield stage
+
+
+@contextmanager
+def failing_as_rounds() -> Generator[None]:
+    """What goes wrong in the block is a failed round, or something that is missing."""
+    try:
+        yield
     except Exception as error:
         cause: BaseException = error
         while isinstance(cause, BaseExceptionGroup):
             cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
-        if isinstance(cause, Missing):
+        if isinstance(cause, (Missing, RoundFailed)):
             raise cause from error
         raise RoundFailed(_words_of(cause)) from error
 

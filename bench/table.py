@@ -32,8 +32,11 @@ What these figures do not show
 - "hook process": from spawn to end, without the shell that a client puts before it. hcom's hook writes into
   its database itself; ours asks the broker, which commits the hand-over and keeps a receipt.
 - "sent → in the model's context": in a turn it holds one send and one tool call, for no client takes mail in
-  between; min–max over the messages. Idle: palaver waits 150 ms for more to join, Codex looks into its queue
-  every ten seconds, and Gemini CLI is woken by a line that is typed into its tmux.
+  between; min–max over the messages. Idle: Codex is on its daemon, as it is without special options, and
+  Gemini CLI is woken by a line that is typed into its tmux.
+- "beside hcom": one session of each in a terminal, both idle or both asked by turns, so all share the noise.
+  hcom starts its clients itself and types for Codex, whose daemon it does not use. The idle clock has the
+  whole process of the command that sends in it; mid-turn begins when the tool's last act was written down.
 - Closed loop, one send in flight for each client: latency under a light, paced load is lower.
 - Few cores shared with others: differences under 20 % are noise, see min–max, and where "others" (the rest of
   the machine, in percent of one processor) is not small, all is. CPU per message is steadier than msg/s."""

@@ -17,6 +17,7 @@ from bench.workshop import Workshop, value_detail
 from tests.end_to_end.mesh import until_known
 from tests.end_to_end.script import Step, say
 from tests.end_to_end.terminal import Terminal
+from tests.end_to_end.trust import trusted
 
 ROW = "sent → in the model's context, idle"
 READY = "Ready for it."
@@ -46,7 +47,7 @@ async def _measure(short: str, folder: Path, reaches: int) -> Times:
         raise Missing(NO_TMUX)
     times: Times = {"palaver": []}
     texts = bodies()
-    async with staged(short, folder) as stage:
+    async with staged(short, folder) as stage, trusted(stage):  # an untrusted Codex would be off its daemon
         gates = [Gate() for _ in range(reaches)]
         woken = [Step(text=_answer(number), hold=gate) for number, gate in enumerate(gates)]
         stage.play(say(READY), *woken)
