@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -56,6 +57,43 @@ async def test_what_the_transcript_does_not_have_is_offered_again(client: Client
     await until(pending, what="offered again")
     again = (await client.hook("PostToolUse", tool_name="x", tool_input={}))["hookSpecificOutput"]
     assert f"id={sent.id} " in again["additionalContext"]
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse", "Stop"])
+async def test_a_hook_that_gave_up_on_a_stalled_broker_is_given_nothing(
+    client: Client, running: Home, join: Join, event: str
+) -> None:
+    alice = await join("alice")
+    await client.hook("UserPromptSubmit", prompt="Work.")
+    first = await alice.send("worker", "Is it done?")
+    running.signal(signal.SIGSTOP)
+    try:
+        assert await client.hook(event, prompt="Go on.", last_assistant_message="Done.") == {}
+    finally:
+        running.signal(signal.SIGCONT)
+    second = await alice.send("worker", "And this?")
+    given = (await client.hook("UserPromptSubmit", turn_id="t2", prompt="More."))["hookSpecificOutput"]
+    for sent in (first, second):
+        assert f"id={sent.id} " in given["additionalContext"], "stranded with the hook that had gone"
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+async def test_what_a_turn_ended_without_comes_again_while_the_client_is_idle(
+    client: Client, join: Join
+) -> None:
+    alice = await join("alice")
+    await client.hook("UserPromptSubmit", prompt="Work.")
+    client.ask("user", "Work.")
+    sent = await alice.send("worker", "Is it done?")
+    assert await client.hook("PostToolUse", tool_name="x", tool_input={})
+    client.answer("Done, and the hook's text was lost.")
+    assert await client.hook("Stop", last_assistant_message="Done.") == {}
+
+    async def pending() -> bool:
+        return (await state_of(alice, sent.id))[0] == "pending"
+
+    await until(pending, what="given back")
 
 
 async def test_mail_at_the_end_of_a_turn_keeps_it_going(client: Client, join: Join) -> None:

@@ -337,4 +337,4 @@ def test_what_was_handed_over_names_its_way_when_it_is_read() -> None:
     client.take(event("tool_used"), {"requests": [{"age_ms": 0, "marks": ["peer-message id=m1 from="]}]})
     assert book.judge() == (["hook:1:1"], [])
     assert list(book.worked) == ["mid-turn"]
-    assert (book.ways, book.handed) == ({}, {})
+    assert book.open == {}

@@ -138,6 +138,11 @@ def page_chars(message: MessageRecord, room: int, *, offset: int, in_bytes: bool
     return len(rest.encode()[:room].decode(errors="ignore"))
 
 
+def remind(ids: Sequence[str]) -> str:
+    """Points to messages that stand in the context already, and that nobody has answered for."""
+    return f"[palaver: {', '.join(ids)} above came before this session was interrupted. Read on there.]"
+
+
 def render_batch(
     rendered: Sequence[str], *, waiting: int = 0, reply_with: str = REPLY_WITH, crosses: bool = True
 ) -> str:

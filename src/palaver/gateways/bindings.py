@@ -34,6 +34,8 @@ class Binding(msgspec.Struct, kw_only=True):
     transcript: str
     state: str
     heard_at: float
+    rested_at: float = 0.0
+    """When the last turn ended."""
     turn: Turn | None = None
     handed: dict[str, float] = {}
     """From each open call to when its messages were handed over."""
@@ -58,8 +60,9 @@ class Bindings:
             state=book.state,
             heard_at=0.0,
             turn=book.turns.current,
-            handed={call: at for call, at in book.handed.items() if call in book.open},
-            ways=book.ways,
+            rested_at=book.rested_at,
+            handed={call: given.at for call, given in book.open.items()},
+            ways={call: given.way for call, given in book.open.items()},
             worked=book.worked,
         )
         data = msgspec.json.encode(binding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from palaver.core.state import Agent
 from palaver.core.waking import WAKEABLE, Standing, recent
@@ -16,6 +17,18 @@ NAMED = "daemon"
 """How the word of a hand-over begins that goes into a client under a name of its own."""
 LOST_S = 5.0
 """A text that was handed to a waiter so long ago is in the client, or will never be."""
+SETTLED_S = 3.0
+"""A client that rests for so long has written down all that became of its last turn."""
+UNBEGUN_S = 15.0
+"""A text that should begin a turn at once, and has not within this, never will."""
+LEFT_S = 90.0
+"""A conversation that its human has left may go on for so long with what stands in its queue."""
+RESTING = ("idle", "errored")
+"""States in which no turn is under way, and that is known."""
+DEFERRED = ("wake", "queue", NAMED)
+"""Paths whose text the client may hold back until its next turn."""
+BEGINNING = ("wake", "plugin")
+"""Paths whose text begins a turn at once."""
 
 STATES = {
     "session_started": "idle",
@@ -32,15 +45,68 @@ STATES = {
 _CLOSING: dict[str, Outcome] = {"turn_ended": "ended", "errored": "errored", "interrupted": "interrupted"}
 
 
+@dataclass(slots=True)
+class HandOver:
+    """Messages on their way into one conversation. Its verdict is its own, and comes from one reader."""
+
+    call: str
+    """The lease's word; it begins with the path."""
+    marks: list[str]
+    way: str
+    at: float
+    """When, in seconds of the wall clock."""
+    reader: Reader | None = None
+    is_deferred: bool = False
+
+    @property
+    def path(self) -> str:
+        """By which door."""
+        return self.call.partition(":")[0]
+
+    def open(self, reader: Reader | None) -> None:
+        """Have a reader judge it, from its beginning."""
+        self.reader = reader
+        if reader is not None:
+            for mark in self.marks:
+                reader.expect(mark, self.at, deferred=self.is_deferred)
+
+    def doubt(self) -> None:
+        """The client should have taken it up by now."""
+        self.is_deferred = False
+        if self.reader is not None:
+            for mark in self.marks:
+                self.reader.doubt(mark)
+
+    def may_move(self) -> bool:
+        """Whether the client may still take it up in another conversation than this one."""
+        if self.path not in BEGINNING or not self.is_deferred:
+            return False
+        return _verdict(self) is Verdict.OPEN and self.is_lost(unbegun=True)
+
+    def is_lost(self, *, left: bool = False, unbegun: bool = False, stopped: bool = False) -> bool:
+        """Whether no part of it can still come into the context."""
+        reader = self.reader
+        return reader is not None and all(
+            reader.lacks(mark, left=left, unbegun=unbegun, stopped=stopped) for mark in self.marks
+        )
+
+
 class Book:
     """One agent's client, as its hooks show it."""
 
     def __init__(
-        self, agent: str, integration: Integration, name: Callable[[], str], *, wake_line: str = ""
+        self,
+        agent: str,
+        integration: Integration,
+        name: Callable[[], str],
+        *,
+        wake_line: str = "",
+        clock: Callable[[], float] | None = None,
     ) -> None:
+        self._clock = clock or time.time
         self.agent = agent
         self.integration = integration
-        self.turns = Turns(name, wake_line=wake_line)
+        self.turns = Turns(name, wake_line=wake_line, clock=self._clock)
         self.session = ""
         self.transcript = ""
         self.heard = 0
@@ -58,16 +124,18 @@ class Book:
         """It errored after a wake, and has shown no life by itself since (WAKE-3)."""
         self.worked: dict[str, float] = {}
         """From the name of each path to when evidence last proved it."""
-        self.ways: dict[str, str] = {}
-        """By which path each open call went."""
-        self.handed: dict[str, float] = {}
-        """When each open call was handed over, in seconds of the wall clock."""
         self.is_ready = True
         """False while a long transcript is read for the first time, elsewhere."""
         self.reader: Reader | None = None
         self.state = ""
-        self.open: dict[str, list[str]] = {}
-        """Hand-overs without evidence: from the call's word to the marks of its messages."""
+        self.rested_at = 0.0
+        """When the last turn ended."""
+        self.begun_at = 0.0
+        """When a hook last showed a turn under way."""
+        self.changed_at = 0.0
+        """When it went on to another conversation."""
+        self.open: dict[str, HandOver] = {}
+        """Hand-overs without evidence, by the call's word."""
         self.announced: set[str] = set()
         """Large messages that the client was woken for already."""
         self.was_interrupted = False
@@ -75,7 +143,6 @@ class Book:
         self.interrupted_at = 0.0
         self.watching = False
         self.wake_waits = False
-        self._queued: set[str] = set()
         self.continuations = 0
         """Ends of turns in a row that text has kept from being ends."""
         self._wakes: list[float] = []
@@ -83,7 +150,7 @@ class Book:
     def note(self, event: HookEvent) -> list[Ending]:
         """The main conversation goes on; the turns that this ends. One that ends with it is `close`'s."""
         self.heard += 1
-        self.heard_at = time.time()
+        self.heard_at = self._clock()
         if (event.session, event.transcript) != (self.session, self.transcript) or self.reader is None:
             self.restore(event.session, event.transcript)
         if event.what == "interrupted":
@@ -99,16 +166,29 @@ class Book:
             endings += self.turns.end("interrupted")
         is_news = event.what != "idle" or self.state != "errored"
         if is_news and (event.what, event.source) != ("session_started", "compact"):
-            self.state = STATES.get(event.what, self.state)
+            self._enter(STATES.get(event.what, self.state))
         self._count(event)
         return endings
 
+    def _enter(self, state: str) -> None:
+        if state in RESTING and self.state not in RESTING:
+            self.rested_at = self._clock()
+        elif state == "busy":
+            self.begun_at = self._clock()
+        self.state = state
+
     def restore(self, session: str, transcript: str) -> None:
         """This is the session, and there it is written down."""
+        is_other = bool(self.session) and session != self.session
         self.session, self.transcript = session, transcript
         event = HookEvent(what="other", name="", session=session, transcript=transcript)
-        self.reader = self.integration.reader(event)
-        self.expect_open()
+        before, self.reader = self.reader, self.integration.reader(event)
+        if is_other:
+            self.changed_at = self._clock()
+        for given in self.open.values():
+            # What a waiter was given enters the next turn of whichever conversation; the rest stays with its own.
+            if before is None or not is_other or given.may_move():
+                given.open(self.reader)
 
     def _count(self, event: HookEvent) -> None:
         if event.what in ("tool_used", "prompt"):
@@ -120,7 +200,7 @@ class Book:
 
     def interrupt(self) -> None:
         """Its human stopped it."""
-        self.was_interrupted, self.interrupted_at = True, time.time()
+        self.was_interrupted, self.interrupted_at = True, self._clock()
 
     def close(self, event: HookEvent) -> list[Ending]:
         """The event ends a turn, and nothing keeps it from ending."""
@@ -140,7 +220,7 @@ class Book:
         """What it has finally said before mail that may keep its turn going."""
         endings = self.turns.part(event.final_text)
         if endings:
-            self.final_text, self.final_at = endings[-1].text, time.time()
+            self.final_text, self.final_at = endings[-1].text, self._clock()
         return endings
 
     def keep_going(self) -> None:
@@ -152,8 +232,9 @@ class Book:
         """The turn is over, whoever told so; `ending` is the client's id of that, if it has one."""
         endings = self.turns.end(outcome, text, ending)
         self.state = "errored" if outcome == "errored" else "idle"
+        self.rested_at = self._clock()
         if endings and outcome == "ended":
-            self.final_text, self.final_at = endings[-1].text, time.time()
+            self.final_text, self.final_at = endings[-1].text, self._clock()
             self.has_failed = False
         is_ours = self.is_woken or any(not ending.turn.human for ending in endings)
         if outcome == "errored" and is_ours:
@@ -186,66 +267,66 @@ class Book:
     def checkpoint_next(self, value: bool) -> None:
         self.turns.checkpoint_next = value
 
-    def hand_over(
-        self, call: str, marks: list[str], *, way: str = "", queued: bool = False, at: float = 0.0
-    ) -> None:
-        """Messages are on their way into the context; what is queued may come after other requests."""
-        self.open[call] = marks
-        self.ways[call] = way
-        self.handed[call] = at or time.time()
-        if queued:
-            self._queued.add(call)
-        elif self.is_ready:
-            self._expect(call)
+    def hand_over(self, call: str, marks: list[str], *, way: str = "", at: float = 0.0) -> None:
+        """Messages are on their way into the context, or in it without evidence."""
+        given = HandOver(call, marks, way, at or self._clock())
+        given.is_deferred = given.path in DEFERRED
+        self.open[call] = given
+        if self.is_ready:
+            given.open(self.reader)
 
     def expect_open(self) -> None:
-        """Tell a reader of what is on its way; not of what is queued."""
-        self._queued.intersection_update(self.open)
-        for call in self.open:
-            if call not in self._queued:
-                self._expect(call)
-
-    def _expect(self, call: str) -> None:
-        expect = getattr(self.reader, "expect", None)
-        if expect is not None:
-            for mark in self.open[call]:
-                expect(mark, self.handed.get(call))
+        """The reader is ready now: tell it of what was handed over meanwhile."""
+        for given in self.open.values():
+            if given.reader is None:
+                given.open(self.reader)
 
     def _doubt_wakes(self) -> None:
         """What a waiter was given begins a turn at once; if a human does so later, it may have been lost."""
-        late = time.time() - LOST_S
-        for call in self._queued & self.open.keys():
-            if call.startswith("wake:") and self.handed.get(call, 0.0) < late:
-                self._queued.discard(call)
-                self.handed[call] = time.time()
-                if self.is_ready:
-                    self._expect(call)
+        late = self._clock() - LOST_S
+        for given in self.open.values():
+            if given.is_deferred and given.path in BEGINNING and given.at < late:
+                given.doubt()
 
     def judge(self) -> tuple[list[str], list[str]]:
         """The calls whose messages were read, and those whose messages are not in the context."""
-        if self.reader is None or not self.open or not self.is_ready:
+        if not self.open or not self.is_ready:
             return [], []
-        verdicts = self.reader.judge([mark for marks in self.open.values() for mark in marks])
         read: list[str] = []
         absent: list[str] = []
-        for call, marks in list(self.open.items()):
-            seen = {verdicts.get(mark, Verdict.OPEN) for mark in marks}
-            if Verdict.OPEN in seen or not marks:
+        for given in list(self.open.values()):
+            verdict = _verdict(given)
+            if verdict is Verdict.READ:
+                read.append(given.call)
+                if given.way:
+                    self.worked[given.way] = self._clock()
+            elif verdict is Verdict.ABSENT or self._is_over(given):
+                absent.append(given.call)
+            else:
                 continue
-            (read if Verdict.READ in seen else absent).append(call)  # one text: all of it, or nothing
-            del self.open[call]
-        for call in read:
-            if way := self.ways.get(call):
-                self.worked[way] = time.time()
-        for facts in (self.ways, self.handed):
-            for call in facts.keys() - self.open.keys():
-                del facts[call]
+            del self.open[given.call]
         return read, absent
+
+    def _is_over(self, given: HandOver) -> bool:
+        """The turn it was for has ended, the client rests, and its record has settled without the text."""
+        now = self._clock()
+        if given.reader is not self.reader:
+            wait_s = SETTLED_S if given.path in BEGINNING or not given.is_deferred else LEFT_S
+            return now - self.changed_at > wait_s and given.is_lost(left=True)
+        quiet_s = now - max(self.rested_at, self.heard_at, given.at)
+        if self.state not in RESTING or quiet_s <= SETTLED_S:
+            return False
+        begins = given.path in BEGINNING
+        is_due = quiet_s > UNBEGUN_S if begins else self.rested_at > given.at and not given.is_deferred
+        return is_due and given.is_lost(
+            unbegun=begins and self.begun_at < given.at,
+            stopped=self.was_interrupted and self.interrupted_at > given.at,
+        )
 
     @property
     def evidence(self) -> str:
         """The word for what the reader finds."""
-        return getattr(self.reader, "evidence", self.integration.evidence)
+        return self.integration.evidence if self.reader is None else self.reader.evidence
 
     @property
     def is_wakeable(self) -> bool:
@@ -266,6 +347,16 @@ class Book:
     def count_wake(self, now: float) -> None:
         """It is being woken."""
         self._wakes = [*recent(self._wakes, now), now]
+
+
+def _verdict(given: HandOver) -> Verdict:
+    if given.reader is None or not given.marks:
+        return Verdict.OPEN
+    seen = set(given.reader.judge(given.marks).values())
+    if Verdict.OPEN in seen:
+        return Verdict.OPEN
+    # One of them may be known from an earlier hand-over; that proves nothing of this text.
+    return Verdict.ABSENT if Verdict.ABSENT in seen else Verdict.READ
 
 
 def mark_of(message: str, *, notice: bool) -> str:

@@ -114,9 +114,7 @@ class CodexDaemon:
         """Start what lies in the queue of an idle thread, and give back what is neither there nor read."""
         agent = next((each for each in self._hooks.agents() if each.id == book.agent), None)
         late = time.time() - SETTLED_S
-        calls = [
-            call for call in book.open if call.startswith(f"{NAMED}:") and book.handed.get(call, 0.0) < late
-        ]
+        calls = [call for call, given in book.open.items() if given.path == NAMED and given.at < late]
         is_stopped = book.was_interrupted and time.time() < book.interrupted_at + ESC_S
         if agent is None or not calls or not book.is_wakeable or is_stopped:
             return

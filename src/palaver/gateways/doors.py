@@ -13,6 +13,7 @@ from palaver.core.state import Agent
 from palaver.gateways.books import Book
 from palaver.gateways.guarding import Guarding
 from palaver.gateways.hooks import Hooks
+from palaver.gateways.listening import listener, never
 from palaver.gateways.recognition import started_at
 from palaver.gateways.starts import read_payload
 from palaver.protocol.errors import PalaverError
@@ -77,12 +78,11 @@ class HookGuest(asyncio.Protocol):
 
     async def _serve(self) -> None:
         answer = None
+        listens = listener(self._transport, self._hello.until) if self._listens else never
         try:
             payload = read_payload(bytes(self._data[: self._hello.bytes]), cut=self._hello.cut)
             async with asyncio.timeout(ANSWER_S):
-                answer = await self._guarding.handle(
-                    self._hello.client, payload, self._words, listens=self._listens
-                )
+                answer = await self._guarding.handle(self._hello.client, payload, self._words, listens)
         except (ValueError, TimeoutError) as error:
             self._hooks.fault(self._hello.client, error)
             log.warning("a hook of %s could not be served: %s", self._hello.client, str(error)[:200])
@@ -146,13 +146,14 @@ class WaiterDoor:
 
     async def wake(self, book: Book, agent: Agent) -> bool:
         """Hand all that waits to the agent's waiter, if it has one."""
-        if agent.owner not in self._waiters:
+        guest = self._waiters.get(agent.owner)
+        if guest is None or not guest.listens():
             return False
         fetched = await self._hooks.fetch(book, "wake", WAITER)
         if not fetched.text:
             return False
         guest = self._waiters.get(agent.owner)
-        if guest is None:  # it ended meanwhile
+        if guest is None or not guest.listens():  # it ended meanwhile
             self._hooks.give_back(book, fetched.call)
             return False
         self.leave(guest)
@@ -174,6 +175,7 @@ class WaiterGuest(asyncio.Protocol):
             raise AssertionError("not a waiter")
         self._door = door
         self._transport = visit.transport
+        self.listens = listener(visit.transport)
         self._data = bytearray()
         self._heard = False
         self.hello = visit.hello.waiter

@@ -23,6 +23,7 @@ from palaver.core.scopes import Verdict, by_depth, is_scoped, may_write
 from palaver.core.state import Agent
 from palaver.gateways.guards import Guards
 from palaver.gateways.hooks import Hooks
+from palaver.gateways.listening import Listens, always
 from palaver.integrations.hooks import HookEvent, Integration
 from palaver.protocol.errors import PalaverError
 from palaver.relay.guard import TOO_LONG, in_words
@@ -54,14 +55,18 @@ class Guarding:
         self._guards = Guards(engine, folder)
 
     async def handle(
-        self, client: str, payload: Mapping[str, Any], words: list[str] | None, *, listens: bool = True
+        self,
+        client: str,
+        payload: Mapping[str, Any],
+        words: list[str] | None,
+        listens: Listens = always,
     ) -> dict[str, Any] | None:
         """What a hook is answered; `{}` to a write that may go on. One that does not listen takes no mail."""
         paths = written_paths(client, payload)
         if paths == []:
             if words is not None:
                 self._note_process(words)
-            return await self._hooks.handle(client, payload, words, listens=listens)
+            return await self._hooks.handle(client, payload, words, listens)
         with suppress(TimeoutError):
             async with asyncio.timeout(NOTE_S):  # it binds the session to its agent, and is worth no more
                 await self._hooks.handle(client, payload, words)

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,12 +19,13 @@ from palaver.broker.engine import Engine
 from palaver.broker.server import Server
 from palaver.core.agents import ENDED
 from palaver.core.context import FetchFor, NoteEvidence, ReportTurn, ReturnLease
-from palaver.core.framing import announce, render_batch, render_message
+from palaver.core.framing import announce, remind, render_batch, render_message
 from palaver.core.reach import Contact
 from palaver.core.state import Agent
 from palaver.gateways.bindings import Bindings
-from palaver.gateways.books import Book, mark_of, name_of
+from palaver.gateways.books import BEGINNING, Book, mark_of, name_of
 from palaver.gateways.desk import Desk
+from palaver.gateways.listening import Listens, always
 from palaver.gateways.marks import Marks
 from palaver.gateways.placing import Placing
 from palaver.gateways.pulses import Pulses
@@ -38,7 +39,7 @@ from palaver.integrations.transcripts import is_long
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.ids import format_id, parse_id
 from palaver.protocol.operations.agents import PathRecord
-from palaver.protocol.operations.messages import Taken
+from palaver.protocol.operations.messages import MessageRecord, Taken
 
 log = logging.getLogger("palaver.hooks")
 
@@ -107,9 +108,16 @@ class Hooks:
     # -- what a hook says -----------------------------------------------------------------------------
 
     async def handle(
-        self, client: str, payload: Mapping[str, Any], words: list[str] | None, *, listens: bool = True
+        self,
+        client: str,
+        payload: Mapping[str, Any],
+        words: list[str] | None,
+        listens: Listens = always,
     ) -> dict[str, Any] | None:
-        """Note what happened, and what to answer; `words` are the processes above the hook, if known."""
+        """Note what happened, and what to answer.
+
+        `words` are the processes above the hook, if known; `listens` tells whether it still waits.
+        """
         integration = self._integrations.get(client)
         if integration is None:
             return None
@@ -132,9 +140,9 @@ class Hooks:
             self._read_ahead(book)
         self._judge(book)
         fetched = Fetched()
-        if listens and book.takes(event):
+        if book.takes(event):
             try:
-                fetched = await self._text_for(book, event)
+                fetched = await self._text_for(book, event, listens)
             except asyncio.CancelledError:  # the hook has given up: what it told is true all the same
                 self._tell(book, endings + book.close(event))
                 raise
@@ -144,7 +152,7 @@ class Hooks:
             endings += book.close(event)
         self._tell(book, endings)
         text = fetched.text
-        if book.takes(event) and (text or not event.continues):
+        if book.takes(event) and listens() and (text or not event.continues):
             text = "\n\n".join(filter(None, (self._placing.take_note(agent.id), text)))
         return integration.answer(event, text) if text else None
 
@@ -254,6 +262,7 @@ class Hooks:
             book.restore(binding.session, binding.transcript)
             self._read_ahead(book)
             book.state, book.heard_at, book.worked = binding.state, binding.heard_at, binding.worked
+            book.rested_at = binding.rested_at
             book.turns.current = binding.turn
         for call, lease in agent.calls.items():
             path = call.partition(":")[0]
@@ -262,7 +271,7 @@ class Hooks:
                 marks = self._sought(agent, call, [format_id("m", seq) for seq in held])
                 way = "" if binding is None else binding.ways.get(call, "")
                 at = handed.get(call, 0.0)
-                book.hand_over(call, marks, way=way, queued=path != "hook", at=at)
+                book.hand_over(call, marks, way=way, at=at)
         if book.open:
             self._watch(book)
 
@@ -324,20 +333,27 @@ class Hooks:
 
     # -- mail -----------------------------------------------------------------------------------------
 
-    async def _text_for(self, book: Book, event: HookEvent) -> Fetched:
+    async def _text_for(self, book: Book, event: HookEvent, listens: Listens) -> Fetched:
         agent = self._engine.state.agents.get(book.agent)
-        if agent is None or not agent.pending:
+        if agent is None or not agent.pending or not listens():
             return Fetched()
         if event.continues and not self._waking.may_continue(book, agent):
             return Fetched()
-        if not event.continues:
-            return await self.fetch(book, "hook", MID_TURN)
-        for ending in book.part(event):
-            self._report(book, agent, ending)  # before it hears anything new
-        return await self.fetch(book, "hook", END_OF_TURN)
+        if event.continues:
+            for ending in book.part(event):
+                self._report(book, agent, ending)  # before it hears anything new
+        way = END_OF_TURN if event.continues else MID_TURN
+        fetched = await self.fetch(book, "hook", way, prompt=event.prompt)
+        if fetched.call and not listens():
+            self.give_back(book, fetched.call)
+            return Fetched()
+        return fetched
 
-    async def fetch(self, book: Book, path: str, way: str) -> Fetched:
-        """What waits for an agent, on a lease, as text for its model; empty if there is nothing new."""
+    async def fetch(self, book: Book, path: str, way: str, *, prompt: str = "") -> Fetched:
+        """What waits for an agent, on a lease, as text for its model; empty if there is nothing new.
+
+        What stands in the `prompt` that the text goes along with is not said again.
+        """
         self._calls += 1
         call = f"{path}:{self._engine.state.epoch}:{self._calls}"
         in_bytes = hasattr(book.integration, "bytes_max")
@@ -347,24 +363,53 @@ class Hooks:
         except PalaverError as error:
             log.warning("mail could not be handed over: %s", error)
             return Fetched()
+        except asyncio.CancelledError:
+            self._return(book.agent, call)  # behind the lease, which nobody waits for any more
+            raise
         now = self._engine.state.now
-        parts = [render_message(each, now=now) for each in taken.messages]
+        fresh = _told_again(taken.messages, self._standing(book, taken.messages, prompt))
+        parts = [render_message(each, now=now) for each in fresh]
         large = [each for each in taken.large if each.id not in book.announced]
         book.announced.update(each.id for each in large)
         parts += [announce(each, now=now, size=int(each.body)) for each in large]
         if taken.messages:
-            ids = [each.id for each in taken.messages]
-            marks = self._sought(self._engine.state.agents[book.agent], call, ids)
-            book.hand_over(call, marks, way=way, queued=path != "hook")
-            self._engine.delivery.claim(self._engine.state, book.agent, ids)
-            self._watch(book)
+            self._hand_over(book, call, way, [each.id for each in taken.messages])
+            if not parts and path in BEGINNING:
+                return Fetched(remind([each.id for each in taken.messages]), call)
         behind = taken.waiting - len(taken.large) if taken.messages else 0
         return Fetched(render_batch(parts, waiting=behind) if parts else "", call)
 
+    def _hand_over(self, book: Book, call: str, way: str, ids: list[str]) -> None:
+        agent = self._engine.state.agents[book.agent]
+        book.hand_over(call, self._sought(agent, call, ids), way=way)
+        self._engine.delivery.claim(self._engine.state, book.agent, ids)
+        self._bindings.save(agent, book)
+        self._watch(book)
+
+    def _standing(
+        self, book: Book, messages: list[MessageRecord], prompt: str
+    ) -> dict[str, Literal["stands", "may return"]]:
+        """Which messages the context has already, or may have again when the session is resumed."""
+        leased = self._engine.state.agents[book.agent].leased
+        found: dict[str, Literal["stands", "may return"]] = {}
+        for each, mark in zip(messages, self._marks_of(book.agent, [m.id for m in messages]), strict=True):
+            receipt = leased.get(parse_id("m", each.id) or 0)
+            reader = book.reader if book.is_ready else None
+            was_seen = receipt is not None and bool(receipt.seen_by)
+            if _is_framed(mark, prompt) or (reader is not None and was_seen and reader.stands(mark)):
+                found[each.id] = "stands"
+            elif reader is not None and reader.may_return(mark):
+                found[each.id] = "may return"
+        return found
+
     def give_back(self, book: Book, call: str) -> None:
         """What was fetched by a call did not reach the client."""
-        agent = self._engine.state.agents.get(book.agent)
-        if agent is not None and book.open.pop(call, None) is not None:
+        if book.open.pop(call, None) is not None:
+            self._return(book.agent, call)
+
+    def _return(self, name: str, call: str) -> None:
+        agent = self._engine.state.agents.get(name)
+        if agent is not None:
             self._engine.submit_own(ReturnLease(agent.id, agent.session, call))
 
     # -- evidence -------------------------------------------------------------------------------------
@@ -394,7 +439,13 @@ class Hooks:
         lease = None if agent is None else agent.calls.get(call)
         if agent is not None and lease is not None and call in book.open:
             held = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
-            book.open[call] = self._marks_of(agent.id, [format_id("m", seq) for seq in held])
+            given = book.open[call]
+            book.hand_over(
+                call,
+                self._marks_of(agent.id, [format_id("m", seq) for seq in held]),
+                way=given.way,
+                at=given.at,
+            )
 
     def _marks_of(self, agent: str, ids: list[str]) -> list[str]:
         leased = self._engine.state.agents[agent].leased
@@ -521,3 +572,16 @@ def quiet(event: HookEvent) -> HookEvent:
     """What an event of the past leaves behind: the client is idle, or nobody knows what it does."""
     what = "session_started" if event.what in ("session_started", "turn_ended") else "other"
     return msgspec.structs.replace(event, what=what)
+
+
+def _told_again(messages: list[MessageRecord], standing: Mapping[str, str]) -> list[MessageRecord]:
+    """What is to be said: nothing if all of it stands in the context; else all, with the repeats marked."""
+    if all(standing.get(each.id) == "stands" for each in messages):
+        return []
+    mark = msgspec.structs.replace
+    return [mark(each, repeat=True) if each.id in standing else each for each in messages]
+
+
+def _is_framed(mark: str, prompt: str) -> bool:
+    """Whether a prompt brings the message itself; peers and humans may name its id."""
+    return any(opener + mark in prompt for opener in ("<", "[", "&lt;"))

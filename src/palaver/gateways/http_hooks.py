@@ -17,6 +17,7 @@ import msgspec
 from palaver.gateways.doors import ANSWER_S
 from palaver.gateways.guarding import Guarding
 from palaver.gateways.hooks import Hooks
+from palaver.gateways.listening import Listens, listener, on_our_clock
 from palaver.gateways.plugins import PluginDoor
 from palaver.gateways.starts import read_payload
 
@@ -129,11 +130,12 @@ class HttpHooks(asyncio.Protocol):
         data = bytes(self._body[:HEAD_BYTES]) if cut else bytes(self._body)
         try:
             payload = read_payload(data, cut=cut)
+            listens = listener(self._transport, on_our_clock(payload.get("until_ms")))
             if request.target.startswith(POLL_PATH):
-                answer = await self._plugins.wait(client, payload, self._gone)
+                answer = await self._plugins.wait(client, payload, self._gone, listens)
             else:
                 async with asyncio.timeout(ANSWER_S):
-                    answer = await self._handle(client, payload)
+                    answer = await self._handle(client, payload, listens)
         except (ValueError, TimeoutError) as error:
             self._hooks.fault(client[:40], error)
             log.warning("a hook of %s could not be served: %s", client[:40], str(error)[:200])
@@ -143,10 +145,12 @@ class HttpHooks(asyncio.Protocol):
             return b""
         return msgspec.json.encode(answer) if answer else b""
 
-    async def _handle(self, client: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def _handle(
+        self, client: str, payload: Mapping[str, Any], listens: Listens
+    ) -> dict[str, Any] | None:
         if self._plugins.serves(client):
-            return await self._plugins.tell(client, payload)
-        return await self._guarding.handle(client, payload, None)
+            return await self._plugins.tell(client, payload, listens)
+        return await self._guarding.handle(client, payload, None, listens)
 
     def _close(self) -> None:
         if self._transport is not None:

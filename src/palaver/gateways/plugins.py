@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from palaver.broker.identity import read_process
 from palaver.core.state import Agent
 from palaver.gateways.books import Book
 from palaver.gateways.guarding import Guarding
 from palaver.gateways.hooks import Hooks
+from palaver.gateways.listening import Listens, always
 from palaver.integrations.plugins import PluginClient
 from palaver.integrations.transcripts import listed, mapping
 from palaver.protocol.operations.agents import PathRecord
@@ -20,6 +21,14 @@ TELL_S = 3.0
 TOLD = "session_told"
 PLUGIN = "plugin"
 PIDS = range(1, 1 << 31)
+
+
+class Said(NamedTuple):
+    """What a poll is answered, and the hand-over that it is."""
+
+    answer: dict[str, Any]
+    book: Book | None = None
+    call: str = ""
 
 
 class PluginDoor:
@@ -37,7 +46,7 @@ class PluginDoor:
         self._guarding = guarding
         self._plugins = plugins
         self._hold_s = hold_s
-        self._polls: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._polls: dict[str, asyncio.Future[Said]] = {}
         """By the client's process."""
         self._asked: dict[str, asyncio.Future[list[dict[str, Any]]]] = {}
         """Who was asked what its session has in it, by the same."""
@@ -46,7 +55,9 @@ class PluginDoor:
         """Whether a client's plugin is ours."""
         return client in self._plugins
 
-    async def tell(self, client: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def tell(
+        self, client: str, payload: Mapping[str, Any], listens: Listens = always
+    ) -> dict[str, Any] | None:
         """Note what a plugin tells, and what to answer.
 
         Raises:
@@ -59,13 +70,17 @@ class PluginDoor:
         plugin = self._plugins[client]
         event = plugin.parse(payload)
         plugin.take(event, payload)
-        answer = await self._guarding.handle(client, payload, [word])
+        answer = await self._guarding.handle(client, payload, [word], listens)
         if event.what in ("turn_ended", "interrupted"):
             self._look(word)  # what came at the very end was too late for the turn
         return answer
 
     async def wait(
-        self, client: str, payload: Mapping[str, Any], gone: asyncio.Future[None]
+        self,
+        client: str,
+        payload: Mapping[str, Any],
+        gone: asyncio.Future[None],
+        listens: Listens = always,
     ) -> dict[str, Any] | None:
         """Hold a poll until there is text for an idle session, `gone` is done, or the time is up.
 
@@ -73,12 +88,14 @@ class PluginDoor:
             ValueError: it makes no sense.
         """
         word = process_word(payload)
-        if self.serves(client) and not self._knows(word):
-            await self._hooks.handle(client, payload, [word])
+        if plugin := self._plugins.get(client):
+            plugin.take(plugin.parse(payload), payload)
+            if not self._knows(word):
+                await self._hooks.handle(client, payload, [word])
         before = self._polls.pop(word, None)
         if before is not None:
             before.cancel()
-        poll: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        poll: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
         self._polls[word] = poll
         self._look(word)
         try:
@@ -88,20 +105,25 @@ class PluginDoor:
                 del self._polls[word]
             if not poll.done():
                 poll.cancel()
-        return None if poll.cancelled() else poll.result()
+        if poll.cancelled():
+            return None
+        said = poll.result()
+        if said.book is not None and not listens():
+            self._hooks.give_back(said.book, said.call)
+        return said.answer
 
     async def wake(self, book: Book, agent: Agent) -> bool:
         """Hand all that waits to the agent's plugin, if it polls."""
         poll = self._polls.get(agent.owner)
         if poll is None or poll.done():
             return False
-        fetched = await self._hooks.fetch(book, "hook", PLUGIN)  # not queued: it is in the session at once
+        fetched = await self._hooks.fetch(book, "plugin", PLUGIN)
         if not fetched.text:
             return False
         if poll.done():
             self._hooks.give_back(book, fetched.call)
             return False
-        poll.set_result({"text": fetched.text})
+        poll.set_result(Said({"text": fetched.text}, book, fetched.call))
         return True
 
     def path_of(self, agent: Agent) -> PathRecord:
@@ -118,7 +140,7 @@ class PluginDoor:
             if poll is None or poll.done():
                 return None
             asked = self._asked[agent.owner] = asyncio.get_running_loop().create_future()
-            poll.set_result({"tell": True})
+            poll.set_result(Said({"tell": True}))
         try:
             async with asyncio.timeout(TELL_S):
                 return await asyncio.shield(asked)

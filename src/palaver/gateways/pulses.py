@@ -1,10 +1,10 @@
 """The truth about a turn when no hook tells it: a busy agent does not stay busy for ever.
 
 While an agent is busy or waits for its human, the client's own files are looked at: every ten seconds, and
-every two while mail waits for it. Where they say that the turn is over, it is, with what they tell of its
-end. Where a client has no such file, a turn of which nothing was heard for fifteen minutes, and in which the
-transcript did not grow, is `""`: nobody knows. It may be woken then, for that does no harm to a turn that
-runs after all; but nobody types into it.
+every two while mail waits for it or is on its way. Where they say that the turn is over, it is, with what
+they tell of its end. Where a client has no such file, a turn of which nothing was heard for fifteen minutes,
+and in which the transcript did not grow, is `""`: nobody knows. It may be woken then, for that does no harm
+to a turn that runs after all; but nobody types into it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Pulses:
         try:
             while open_books := [(book, agent) for book, agent in self._books() if _is_open(book)]:
                 for book, agent in open_books:
-                    if agent.pending or number % LOOKS_APART == 0:
+                    if agent.pending or book.open or number % LOOKS_APART == 0:
                         await self._look(book, agent)
                 number += 1
                 await asyncio.sleep(LOOK_S)

@@ -27,6 +27,7 @@ from palaver.integrations.transcripts import (
     TranscriptReader,
     decoded,
     listed,
+    literal_of,
     mapping,
     marks_in,
     seconds,
@@ -61,6 +62,8 @@ _NOT_TYPED = ("<task-notification", "<cross-session-message", "Another Claude se
 _TAKEN_UP = {"hook_additional_context", "queued_command"}
 """Attachments that are part of the conversation; `hook_success` only logs what a hook wrote, used or not."""
 _SYNTHETIC = "<synthetic>"
+_INTERRUPTED = "[Request interrupted"
+"""Begins what the client writes after an Esc that leaves the prompt in the conversation."""
 _NOTHING = msgspec.Raw(b"null")
 
 
@@ -68,6 +71,7 @@ class _Line(msgspec.Struct, rename="camel"):
     """Of any line what the reader asks for; the rest is not even decoded."""
 
     type: str = ""
+    subtype: str | None = None
     timestamp: str = ""
     is_sidechain: bool = False
     agent_id: str | None = None
@@ -116,6 +120,9 @@ class ClaudeReader(TranscriptReader):
         self._asked_at = 0.0
         self._queue: list[tuple[float, bytes]] = []
         """The messages that wait for their turn, and since when."""
+        self._prompt_at: float | None = None
+        """When the last prompt was, while nothing but additions of hooks follows it."""
+        self._compacted_at = 0.0
         self._is_damaged = False
 
     def _read_line(self, line: bytes, offset: int) -> None:
@@ -143,6 +150,8 @@ class ClaudeReader(TranscriptReader):
                 self._take_attachment(entry, line)
             case "queue-operation":
                 self._take_queued(entry, line)
+            case "system" if entry.subtype == "compact_boundary":
+                self._compacted_at = seconds(entry.timestamp)
             case _:
                 pass
 
@@ -174,12 +183,29 @@ class ClaudeReader(TranscriptReader):
             mark.taken_at = max(at, mark.taken_at or 0.0)
             mark.is_queued = False
 
+    def may_return(self, mark: str) -> bool:
+        """What an Esc has dropped stays in the file, and a resume goes by the file."""
+        return self._file.holds([literal_of(mark)])
+
+    def _is_taken(self, mark: Mark) -> bool:
+        handed_over = mark.expected_at or 0.0
+        waits = mark.is_queued or any(at > handed_over for at, _ in self._queue)
+        return waits or (mark.taken_at is not None and mark.taken_at > self._compacted_at)
+
+    def _is_withdrawn(self, mark: Mark) -> bool:
+        # After an Esc before the answer the prompt is back in the input line, and what came with it is
+        # gone. An Esc that leaves the prompt where it is writes so behind it.
+        if self._prompt_at is None or mark.taken_at is None:
+            return False
+        return mark.taken_at >= self._prompt_at - 0.001
+
     # -- messages -------------------------------------------------------------------------------------
 
     def _take_message(self, entry: _Line, line: bytes) -> None:
         at = seconds(entry.timestamp)
         self._asked_at = max(self._asked_at, at)
         message = mapping(decoded(entry.message))
+        self._prompt_at = at if _is_prompt(message) else None
         marks = marks_in(message, self._named(line))
         for mark in marks:
             self._take_up(mark, at)
@@ -219,6 +245,7 @@ class ClaudeReader(TranscriptReader):
         )
 
     def _take_answer(self, entry: _Line) -> None:
+        self._prompt_at = None
         message = mapping(decoded(entry.message))
         name = string(message.get("id"))
         is_new = not name or name != self._run_of
@@ -255,7 +282,9 @@ class ClaudeReader(TranscriptReader):
         if mark.taken_at is not None:
             return began_at > mark.taken_at
         handed_over = mark.expected_at
-        if handed_over is None or mark.is_queued or any(at > handed_over for at, _ in self._queue):
+        if handed_over is None or mark.is_deferred or mark.is_queued:
+            return False
+        if any(at > handed_over for at, _ in self._queue):
             return False
         return began_at > handed_over
 
@@ -330,6 +359,12 @@ INTEGRATION = ClaudeCode()
 def _parts(message: dict[str, Any]) -> list[Any]:
     content = message.get("content")
     return [{"type": "text", "text": content}] if isinstance(content, str) else listed(content)
+
+
+def _is_prompt(message: dict[str, Any]) -> bool:
+    parts = [mapping(part) for part in _parts(message)]
+    texts = [string(part.get("text")) for part in parts if part.get("type") == "text"]
+    return bool(texts) and not any(text.startswith(_INTERRUPTED) for text in texts)
 
 
 def _hash(message: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, auto
+from math import inf
 from typing import Any
 
 import msgspec
@@ -114,7 +115,7 @@ class CodexReader(TranscriptReader):
         number = self._number
         named = [mark for mark in self._named(line) if not mark.text.startswith(NAME)]
         for mark in marks_in(payload, named):
-            self._find(mark, is_message=payload.get("role") == "user")
+            self._find(mark, at, is_message=payload.get("role") == "user")
         for mark in self._open_marks():
             if mark.due is None and self._is_after(mark, offset, at):
                 mark.due = number
@@ -124,9 +125,10 @@ class CodexReader(TranscriptReader):
         """The request that an item is in which is written down now."""
         return self._request + (self._phase is _Phase.ANSWERING)
 
-    def _find(self, mark: Mark, *, is_message: bool) -> None:
+    def _find(self, mark: Mark, at: float, *, is_message: bool) -> None:
         mark.is_present, mark.is_message = True, is_message
-        if mark.due is None:
+        # What was written before the hand-over is of an earlier one: that it left says nothing of this one.
+        if mark.due is None and at > (mark.expected_at or 0.0) - 0.001:
             mark.due = self._number
 
     def _take_queued(self, item: dict[str, Any]) -> None:
@@ -135,7 +137,7 @@ class CodexReader(TranscriptReader):
         if mark is not None and mark.verdict is not Verdict.READ:
             texts = (string(mapping(part).get("text")) for part in listed(item.get("content")))
             mark.spellings = tuple(text for text in texts if text) or mark.spellings  # for a compaction
-            self._find(mark, is_message=True)
+            self._find(mark, inf, is_message=True)
 
     def _take_event(self, kind: str, payload: dict[str, Any]) -> None:
         if kind == "item_completed":

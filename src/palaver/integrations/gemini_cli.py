@@ -45,6 +45,8 @@ _HOOKS = {
     "SessionEnd": Hook("session_ended"),
 }
 _DELEGATION = {"tool_wanted": 1, "tool_used": -1}
+DROPPING = ("clear", "resume")
+"""How a session starts whose client drops what its start hook is given, in a terminal at least."""
 SETTLED_S = 10.0
 """An answer so old, with nothing behind it, was the last of its turn."""
 
@@ -60,9 +62,12 @@ class GeminiReader(TranscriptReader):
         """Which place of the history holds a mark."""
         self._answers: set[str] = set()
         self._request = 0
+        self._written_at = 0.0
+        """When the newest of the lines was written."""
 
     def _read_line(self, line: bytes, offset: int) -> None:
         entry = mapping(decoded(line))
+        self._written_at = max(self._written_at, seconds(entry.get("timestamp")))
         if not entry:
             self._lose_line(line)
         elif "$set" in entry:
@@ -120,7 +125,9 @@ class GeminiReader(TranscriptReader):
         held = {mark.text for _, mark in self._holding}
         for mark in self._marks.values():
             mark.is_present = mark.text in held
-            if mark.is_present and mark.due is None:
+            # What was written before the hand-over is of an earlier one, and says nothing of this one.
+            is_new = self._written_at > (mark.expected_at or 0.0) - 0.001
+            if mark.is_present and mark.due is None and is_new:
                 mark.due = self._request
 
 
@@ -134,8 +141,8 @@ class GeminiCli:
     def parse(self, payload: Mapping[str, Any]) -> HookEvent:
         """A hook's payload; the final answer is taken from the chat file: the payload joins all of a turn."""
         event = parse_payload(payload, _HOOKS)
-        if event.name == "SessionStart" and event.source == "clear":
-            return msgspec.structs.replace(event, takes_text=False)  # what is given here, the client drops
+        if event.name == "SessionStart" and event.source in DROPPING:
+            return msgspec.structs.replace(event, takes_text=False)
         if payload.get("tool_name") == SUBAGENT_TOOL and event.what in _DELEGATION:
             return msgspec.structs.replace(event, delegation=_DELEGATION[event.what])
         if event.what == "prompt":

@@ -103,7 +103,37 @@ class Verdict(Enum):
 
 
 class Reader(Protocol):
-    """Follows one session's transcript; cheap to ask again and again, whatever the file's size."""
+    """Follows one session's transcript; cheap to ask again and again, whatever the file's size.
+
+    A verdict belongs to one hand-over: `expect` begins a new one, whatever became of an earlier one.
+    """
+
+    evidence: str
+    """The word for what its verdicts rest on."""
+
+    def expect(self, mark: str, at: float | None = None, *, deferred: bool = False) -> None:
+        """A text with this mark is handed over, now or `at`; a deferred one waits in the client's queue."""
+        ...
+
+    def doubt(self, mark: str) -> None:
+        """A deferred text should have been taken up by now; unless it was, requests without it count."""
+        ...
+
+    def lacks(self, mark: str, *, left: bool = False, unbegun: bool = False, stopped: bool = False) -> bool:
+        """The client rests, and shows nothing of the hand-over, nor ever will.
+
+        `left`: its human has gone on to another conversation. `unbegun`: the text was to begin a turn, and
+        no hook has told of one. `stopped`: its human interrupted the last turn.
+        """
+        ...
+
+    def stands(self, mark: str) -> bool:
+        """A text with this mark is in the conversation already, and will be in its next request."""
+        ...
+
+    def may_return(self, mark: str) -> bool:
+        """The client dropped a text with this mark, but brings it back when the session is resumed."""
+        ...
 
     def judge(self, marks: Sequence[str]) -> dict[str, Verdict]:
         """What is known now of the texts that contain these marks, such as `id=m4f2k from=backend`.

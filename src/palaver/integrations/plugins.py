@@ -1,7 +1,8 @@
 """Clients whose plugin is ours: they speak in our own words, and tell themselves what the model has read.
 
 A plugin names the marks in each request that the model answered. What was handed over is `read` with such a
-request; it is absent if a request that began well after the hand-over was answered without it.
+request; it is absent if a request that began well after the hand-over was answered without it. While its
+session rests, the plugin also names all marks that stand in it (`held`): what is not there was lost.
 """
 
 from __future__ import annotations
@@ -43,17 +44,22 @@ class RequestReader:
 
     evidence = "request"
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or time.monotonic
         self._seen: dict[str, None] = {}
         """Marks in requests that the model has answered."""
         self._expected: dict[str, float] = {}
         """From each mark that a request should have to when it was handed over."""
         self._absent: dict[str, None] = {}
+        self._held: set[str] = set()
+        """Marks that stood in the session when the plugin last told."""
+        self._held_at = 0.0
+        self._missed: dict[str, None] = {}
+        """Marks that were in no request although they should have been; whatever the session holds."""
 
-    def expect(self, mark: str, at: float | None = None) -> None:
+    def expect(self, mark: str, at: float | None = None, *, deferred: bool = False) -> None:
         """A text with this mark is put in now; of what was put in before, the next requests tell as well."""
-        del at
+        del at, deferred
         self._absent.pop(mark, None)
         self._expected[mark] = self._clock()
         _bound(self._expected)
@@ -72,6 +78,32 @@ class RequestReader:
             self._give_up([mark for mark, put_in in self._expected.items() if put_in < late])
         _bound(self._seen)
 
+    def hold(self, marks: Sequence[Any]) -> None:
+        """All the marks that stand in the session, which rests."""
+        self._held, self._held_at = set(map(string, marks[:MARKS_MAX])), self._clock()
+
+    def doubt(self, mark: str) -> None:
+        """Nothing is deferred: the plugin puts a text in at once."""
+
+    def lacks(self, mark: str, *, left: bool = False, unbegun: bool = False, stopped: bool = False) -> bool:
+        """The plugin told what stands in the session after the hand-over, and this does not."""
+        del (
+            left,
+            unbegun,
+            stopped,
+        )  # one may come back to a session, and an interrupt leaves a text where it is
+        put_in = self._expected.get(mark)
+        return put_in is not None and put_in < self._held_at and mark not in self._held
+
+    def stands(self, mark: str) -> bool:
+        """It is among what the plugin told last."""
+        return mark in self._held and mark not in self._missed
+
+    def may_return(self, mark: str) -> bool:
+        """What a session has dropped stays away."""
+        del mark
+        return False
+
     def end(self) -> None:
         """The session is over: what was not read in it will not be."""
         self._give_up(list(self._expected))
@@ -88,8 +120,9 @@ class RequestReader:
     def _give_up(self, marks: Sequence[str]) -> None:
         for mark in marks:
             del self._expected[mark]
-            self._absent[mark] = None
+            self._absent[mark] = self._missed[mark] = None
         _bound(self._absent)
+        _bound(self._missed)
 
 
 class PluginClient:
@@ -135,6 +168,8 @@ class PluginClient:
         """Note what a plugin tells of requests, and the end of a session."""
         reader = self.reader(event)
         reader.take(listed(payload.get("requests")))
+        if isinstance(held := payload.get("held"), list):
+            reader.hold(listed(held))
         if event.what == "session_ended":
             reader.end()
 

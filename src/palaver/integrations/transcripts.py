@@ -62,6 +62,12 @@ class Mark:
     """Of the numbered requests, the first that has to hold it."""
     is_searched: bool = True
     """The file was searched for it as far as it had been read when the mark became known."""
+    is_deferred: bool = False
+    """It went into a queue of the client: requests without it may come before its turn."""
+    is_doubtful: bool = False
+    """A line that cannot be read may have held it."""
+    was_absent: bool = False
+    """Of an earlier hand-over: a request that should have held it did not."""
 
     def forget(self) -> None:
         """Be as new, for a file that is read again; a verdict stays."""
@@ -168,18 +174,18 @@ class TranscriptReader:
     evidence = "transcript"
     """The word for what this reader's verdicts rest on."""
 
-    def __init__(self, path: str, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: str, *, clock: Callable[[], float] | None = None) -> None:
         self._file = Follower(path)
-        self._clock = clock
+        self._clock = clock or time.time
         self._marks: dict[str, Mark] = {}
         self._doubted: list[Mark] = []
         self._forget()
 
-    def expect(self, mark: str, at: float | None = None) -> None:
-        """A text with this mark is given to a hook or a tool's result, now or `at`, and the client takes it.
+    def expect(self, mark: str, at: float | None = None, *, deferred: bool = False) -> None:
+        """A text with this mark is handed over, now or `at`: a verdict of its own begins.
 
         From now on an answered request without it counts, even if the client never wrote the text down.
-        Not for what goes into a queue of the client: requests without it may come before its turn.
+        For a deferred text, which goes into a queue of the client, that holds once the client took it up.
         """
         known = self._marks.get(mark)
         if known is None:
@@ -187,12 +193,49 @@ class TranscriptReader:
             known = self._marks[mark] = _new_mark(mark, is_searched=self._file.position == 0)
         if known.verdict is Verdict.READ:
             return
-        # It may be handed over again: what was known of the last time is no longer asked for.
+        # What became of an earlier hand-over says nothing of this one.
         known.verdict, known.taken_at, known.due, known.is_queued = Verdict.OPEN, None, None, False
+        known.is_deferred, known.is_doubtful = deferred, False
         now = self._clock()
         known.expected_at = now if at is None else min(at, now)
         is_fresh = now - known.expected_at < FRESH_S
         known.expected_from = self._file.size() if is_fresh else 0
+
+    def doubt(self, mark: str) -> None:
+        """A deferred text should have been taken up by now; unless it was, requests without it count."""
+        known = self._marks.get(mark)
+        if known is not None and known.is_deferred and not self._is_taken(known):
+            known.is_deferred, known.expected_at = False, self._clock()
+            known.expected_from = self._file.size()
+
+    def lacks(self, mark: str, *, left: bool = False, unbegun: bool = False, stopped: bool = False) -> bool:
+        """The client rests, and the file as it stands shows nothing of the hand-over, nor ever will.
+
+        `left`: its human has gone on to another conversation. `unbegun`: the text was to begin a turn, and
+        no hook has told of one. `stopped`: its human interrupted the last turn.
+        """
+        known = self._marks.get(mark)
+        if known is None or known.verdict is not Verdict.OPEN or known.is_doubtful:
+            return False
+        if not (left or unbegun) and not self._file.position:
+            return False  # a file that is missing shows nothing
+        if not known.is_searched:
+            known.is_searched = True
+            if self._file.holds([known.literal]):
+                self._start_over()
+                self._catch_up()
+        return left or not self._is_taken(known) or (stopped and self._is_withdrawn(known))
+
+    def stands(self, mark: str) -> bool:
+        """A text with this mark is in the conversation already, and will be in its next request."""
+        self.judge([mark])
+        known = self._marks[mark]
+        return known.is_present and not known.was_absent
+
+    def may_return(self, mark: str) -> bool:
+        """The client dropped a text with this mark, but brings it back when the session is resumed."""
+        del mark
+        return False
 
     def judge(self, marks: Sequence[str]) -> dict[str, Verdict]:
         """What is known now of the texts that contain these marks."""
@@ -222,9 +265,20 @@ class TranscriptReader:
         """The marks that may be in this line; a quick look, to spare the parsing."""
         return [m for m in self._marks.values() if m.verdict is not Verdict.READ and m.literal in line]
 
+    def _is_taken(self, mark: Mark) -> bool:
+        """The client has the text: it is in its conversation, or will be."""
+        return mark.is_present
+
+    def _is_withdrawn(self, mark: Mark) -> bool:
+        """An interrupt has taken the text out again, though the file still has it."""
+        del mark
+        return False
+
     def _is_after(self, mark: Mark, offset: int, at: float) -> bool:
-        """Written after the text with this mark was handed over."""
-        return mark.expected_at is not None and offset >= mark.expected_from and at > mark.expected_at
+        """Written after the text with this mark was handed over, and had to come with it."""
+        if mark.expected_at is None or mark.is_deferred:
+            return False
+        return offset >= mark.expected_from and at > mark.expected_at
 
     def _settle(self, number: int) -> None:
         """The request of this number was answered (for clients whose requests we number)."""
@@ -238,7 +292,7 @@ class TranscriptReader:
 
     def _absent(self, mark: Mark) -> None:
         if mark.is_searched:
-            mark.verdict = Verdict.ABSENT
+            mark.verdict, mark.was_absent = Verdict.ABSENT, True
         else:
             self._doubted.append(mark)
 
@@ -253,12 +307,13 @@ class TranscriptReader:
             self._catch_up()
         else:
             for mark in doubted:
-                mark.verdict = Verdict.ABSENT
+                mark.verdict, mark.was_absent = Verdict.ABSENT, True
 
     def _lose_line(self, line: bytes) -> None:
         """A line cannot be read: a text that was not seen yet may have been in it, so it is not missed."""
         if line.strip():
             for mark in self._open_marks():
+                mark.is_doubtful = True
                 if not mark.is_present:
                     mark.expected_at, mark.due = None, None
 
@@ -355,6 +410,11 @@ def open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
+def literal_of(mark: str) -> bytes:
+    """A part of a mark that stands in a raw line as it is."""
+    return max(_LITERAL.findall(mark.encode(errors="replace")), key=len, default=b"")
+
+
 def _texts(value: Any) -> Iterator[str]:
     waiting = [value]
     while waiting:
@@ -369,5 +429,4 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _new_mark(mark: str, *, is_searched: bool = True) -> Mark:
     spellings = dict.fromkeys((mark, html.escape(mark, quote=False), html.escape(mark)))
-    literal = max(_LITERAL.findall(mark.encode(errors="replace")), key=len, default=b"")
-    return Mark(mark, tuple(spellings), literal, is_searched=is_searched)
+    return Mark(mark, tuple(spellings), literal_of(mark), is_searched=is_searched)

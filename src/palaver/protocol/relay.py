@@ -49,6 +49,8 @@ class HookHello(msgspec.Struct, frozen=True, kw_only=True):
     """Only the beginning of a payload that was too long."""
     listens: bool = True
     """It waits for an answer."""
+    until: float = 0.0
+    """When it gives up waiting, on the machine's monotonic clock; 0 if it does not tell."""
 
 
 class WaiterHello(msgspec.Struct, frozen=True, kw_only=True):

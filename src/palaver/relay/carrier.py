@@ -5,8 +5,8 @@ anything else wrong, it says nothing and exits 0. But a write of an agent that w
 judges itself, by a file (`guard`); and the start of a session it notes for the broker that it starts
 (`starts`). After one wait in vain no hook of that turn waits again; the broker hears them when it goes on.
 
-    to the broker    {"palaver":1,"program":"hook","hook":{"version":1,"client":"codex","bytes":812}}
-                     and behind it the payload
+    to the broker    {"palaver":1,"program":"hook","hook":{"version":1,"client":"codex","bytes":812,…}}
+                     and behind it the payload; nobody listens after `until`, on the machine's monotonic clock
     from the broker  what to print, then the end; `{}` for a write that may go on
 """
 
@@ -66,10 +66,10 @@ def ask(path: str, hello: bytes, *, deadline: float, listen: bool = True) -> byt
         sock.close()
 
 
-def greeting(client: str, payload: bytes, *, cut: bool, listens: bool = True) -> bytes:
-    """What the broker is told."""
+def greeting(client: str, payload: bytes, *, cut: bool, until: float) -> bytes:
+    """What the broker is told. We listen up to `until` on the monotonic clock; with 0, not at all."""
     words = f'"version":{VERSION},"client":"{client}","bytes":{len(payload)},"cut":{str(cut).lower()}'
-    words += "" if listens else ',"listens":false'
+    words += f',"until":{until:.3f}' if until else ',"listens":false'
     return f'{{"palaver":1,"program":"hook","hook":{{{words}}}}}\n'.encode() + payload
 
 
@@ -92,10 +92,10 @@ def main() -> int:
     begins = does_begin(payload)
     try:
         if os.path.exists(stalled) and not begins:
-            ask(path, greeting(client, payload, cut=cut, listens=False), deadline=deadline, listen=False)
+            ask(path, greeting(client, payload, cut=cut, until=0.0), deadline=deadline, listen=False)
             answer = b""
         else:
-            answer = ask(path, greeting(client, payload, cut=cut), deadline=deadline)
+            answer = ask(path, greeting(client, payload, cut=cut, until=deadline), deadline=deadline)
             if begins:
                 unlink(stalled)
     except OSError as error:
@@ -166,7 +166,7 @@ def start(
     starter = Starter(os.environ, named)
     while left(deadline) > RETRY_S:
         try:
-            answer = ask(path, greeting(client, payload, cut=cut), deadline=deadline)
+            answer = ask(path, greeting(client, payload, cut=cut, until=deadline), deadline=deadline)
         except TimeoutError:
             break
         except OSError:

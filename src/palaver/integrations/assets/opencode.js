@@ -117,17 +117,30 @@ export const Palaver = async ({ client, directory }) => {
     }
     const told = it.answered.splice(0)
     const requests = told.map(({ began, marks }) => ({ age_ms: performance.now() - began, marks }))
-    const body = { hook_event_name: event, session_id: id, cwd: directory, requests, ...more }
+    const until_ms = Date.now() + ANSWER_MS // nobody waits for the answer any longer
+    const body = { hook_event_name: event, session_id: id, cwd: directory, requests, until_ms, ...more }
     const text = await post("/hooks/opencode", body, AbortSignal.timeout(ANSWER_MS))
     if (text === undefined) it.answered = [...told, ...it.answered].slice(-REQUESTS_MAX)
     return text
+  }
+
+  // The marks in what the model would be asked with now: of all since the last summary. Only what rests is whole.
+  const held = async (id) => {
+    const found = await within(client.session.messages({ path: { id } }), ANSWER_MS).catch(() => undefined)
+    if (!found?.data) return {}
+    const from = found.data.findLastIndex(({ info }) => info.summary === true)
+    const marks = JSON.stringify(found.data.slice(Math.max(from, 0))).match(MARK) ?? []
+    return { held: [...new Set(marks)].slice(-MARKS_MAX) }
   }
 
   // What is busy is not woken: the end of a turn is told until a broker has heard it, or the next turn begins.
   const tellEnd = async (id, event, more) => {
     const it = session(id)
     const ending = `${Date.now().toString(36)}.${process.pid}`
-    const isHeard = async (patient) => (await tell(id, event, { ...more, ending }, patient)) !== undefined
+    const isHeard = async (patient) => {
+      it.held = await held(id)
+      return (await tell(id, event, { ...more, ...it.held, ending }, patient)) !== undefined
+    }
     const goOn = async () => {
       do await pause(PAUSE_MS)
       while (!it.busy && sessions.get(id) === it && !(await isHeard(true)))
@@ -162,8 +175,9 @@ export const Palaver = async ({ client, directory }) => {
 
   // A broker that has just been started knows nothing of us.
   const about = () => {
-    const event = session(current).busy ? "busy" : "session_started"
-    return { hook_event_name: event, session_id: current, cwd: directory }
+    const it = session(current)
+    const about = { session_id: current, cwd: directory, until_ms: Date.now() + POLL_MS }
+    return it.busy ? { hook_event_name: "busy", ...about } : { hook_event_name: "session_started", ...about, ...it.held }
   }
 
   const onEvent = async ({ event }) => {
@@ -202,7 +216,9 @@ export const Palaver = async ({ client, directory }) => {
     const last = output.parts.at(-1)
     const own = output.parts.some((part) => part.type === "text" && part.text.search(MARK) >= 0)
     const words = output.parts.map((part) => (part.type === "text" ? part.text : "")).join("\n")
-    const text = await tell(id, own ? "busy" : "prompt", { prompt: words.slice(0, PROMPT_CHARS) }, true)
+    const known = it.held ? {} : await held(id) // a session that goes on after its process was killed
+    it.held = {}
+    const text = await tell(id, own ? "busy" : "prompt", { prompt: words.slice(0, PROMPT_CHARS), ...known }, true)
     // A part of its own; the client orders parts by their ids.
     if (text && last) output.parts.push({ ...last, id: last.id + "p", type: "text", text, synthetic: true })
   }

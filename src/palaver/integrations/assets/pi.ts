@@ -39,7 +39,8 @@ const within = <T>(work: Promise<T>, ms: number) => Promise.race([work, pause(ms
 const post = (path: string, body: object, ms: number, begun?: (request: http.ClientRequest) => void) =>
   new Promise<string | undefined>((done) => {
     const { port, token } = JSON.parse(readFileSync(settings.endpoint, "utf8"))
-    const data = JSON.stringify({ pid: process.pid, ...body })
+    // Later than `until_ms` nobody waits for the answer.
+    const data = JSON.stringify({ pid: process.pid, until_ms: Date.now() + ms, ...body })
     const headers = {
       Authorization: `Bearer ${token}`,
       "Content-Type": "application/json",
@@ -147,6 +148,16 @@ class Shim {
   }
 }
 
+// The marks in what the model would be asked with now. Only what rests is whole.
+const held = (ctx: any) => {
+  try {
+    const entries = ctx.sessionManager.buildContextEntries?.() ?? ctx.sessionManager.getBranch()
+    return { held: [...new Set<string>(JSON.stringify(entries).match(MARK) ?? [])].slice(-MARKS_MAX) }
+  } catch {
+    return {}
+  }
+}
+
 export default function (pi: any) {
   let session = ""
   let cwd = ""
@@ -180,13 +191,13 @@ export default function (pi: any) {
   }
 
   // What is busy is not woken: the end of a turn is told until a broker has heard it, or the next turn begins.
-  const tellEnd = async () => {
+  const tellEnd = async (_event: any, ctx: any) => {
     busy = false
     const ended = session
     const event = ending
     const more = event === "turn_ended" ? { last_assistant_message: last } : {}
     const told = { ...more, ending: `${Date.now().toString(36)}.${process.pid}` }
-    const isHeard = async (patient = false) => (await tell(event, told, patient)) !== undefined
+    const isHeard = async (patient = false) => (await tell(event, { ...told, ...held(ctx) }, patient)) !== undefined
     const goOn = async () => {
       do await pause(PAUSE_MS)
       while (!busy && session === ended && !(await isHeard(true)))
@@ -224,14 +235,14 @@ export default function (pi: any) {
     file = ctx.sessionManager.getSessionFile() ?? ""
     const joined = join()
       .catch(() => undefined)
-      .then(() => tell("session_started", {}, true))
+      .then(() => tell("session_started", held(ctx), true))
     await within(joined, ANSWER_MS)
     if (ctx.mode !== "tui" && ctx.mode !== "rpc") return // a headless run ends with its turn
     shared.wake = (text) => pi.sendMessage(message(text), { deliverAs: "steer", triggerTurn: true })
     // A broker that has just been started knows nothing of us.
     shared.about = () => {
-      const event = ctx.isIdle() ? "session_started" : "busy"
-      return { hook_event_name: event, session_id: session, transcript_path: file, cwd }
+      const about = { session_id: session, transcript_path: file, cwd }
+      return ctx.isIdle() ? { hook_event_name: "session_started", ...about, ...held(ctx) } : { hook_event_name: "busy", ...about }
     }
     void poll()
   })

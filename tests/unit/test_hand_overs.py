@@ -1,0 +1,240 @@
+"""Open hand-overs of one agent's book: each has a verdict of its own, and none stays open for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palaver.gateways.books import SETTLED_S, UNBEGUN_S, Book, mark_of
+from palaver.integrations import claude_code, codex, gemini_cli
+from palaver.integrations.hooks import HookEvent, What
+from palaver.integrations.opencode import make_opencode
+from tests.unit.test_claude_reader import answer, blob, hook_text, queued, request, user
+from tests.unit.transcripts import write
+
+MARK = mark_of("m4f2k", notice=False)
+TEXT = f"[palaver: 1 message.]\n<{MARK}backend age=2s>\nhello\n</peer-message>"
+SESSION = "0199a1b2"
+
+
+def names() -> Callable[[], str]:
+    numbers = count(1)
+    return lambda: f"t{next(numbers)}"
+
+
+def at(entry: dict[str, Any], moment: float) -> dict[str, Any]:
+    """An entry of a transcript, written at a time of the wall clock."""
+    told = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {**entry, "timestamp": told}
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+def test_a_wake_is_not_judged_by_what_became_of_the_hand_over_before_it(tmp_path: Path) -> None:
+    """Mail with a prompt, Esc before the answer, another prompt; then the mail wakes the client."""
+    path = tmp_path / "session.jsonl"
+    path.touch()
+    book = Book("a1", claude_code.INTEGRATION, names())
+
+    def note(what: What) -> None:
+        book.note(
+            HookEvent(what=what, name=what, session=SESSION, transcript=str(path), typed=what == "prompt")
+        )
+
+    note("prompt")
+    now = time.time()
+    book.hand_over("hook:1:1", [MARK], at=now - 20)
+    dropped = [at(hook_text(0, TEXT), now - 19.9), blob("b1", TEXT), at(request("r1", 0, ["b1"]), now - 19.8)]
+    other = [at(user(0, "something else"), now - 10), at(request("r2", 0, ["a0"]), now - 9.9)]
+    write(path, *dropped, *other, at(answer("r2"), now - 9))
+    assert book.judge() == ([], ["hook:1:1"])
+    book.hand_over("wake:1:2", [MARK])
+    assert book.judge() == ([], []), "nothing has happened to the second hand-over"
+    write(path, at(user(0, TEXT), now + 1), blob("b2", TEXT), at(request("r3", 0, ["b2"]), now + 2))
+    assert book.judge() == ([], [])
+    write(path, at(answer("r3"), now + 3))
+    assert book.judge() == (["wake:1:2"], [])
+
+
+class Clock:
+    """Time that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_794_800_000.0
+
+    def __call__(self) -> float:
+        self.now += 0.01
+        return self.now
+
+
+class Room:
+    """A client's book, its transcript, and what happens to both."""
+
+    def __init__(self, kind: Any, path: Path) -> None:
+        self.clock = Clock()
+        self.path = path
+        self.book = Book("a1", kind, names(), clock=self.clock)
+
+    def tell(self, what: What, session: str = SESSION) -> None:
+        """A hook, which nothing keeps from ending its turn."""
+        event = HookEvent(
+            what=what, name=what, session=session, transcript=str(self.path), typed=what == "prompt"
+        )
+        self.book.note(event)
+        self.book.close(event)
+
+    def write(self, *entries: dict[str, Any]) -> None:
+        """Lines of the transcript, written now."""
+        write(self.path, *(at(entry, self.clock()) for entry in entries))
+
+    def look_after(self, seconds: float) -> tuple[list[str], list[str]]:
+        """What the book says then."""
+        self.clock.now += seconds
+        return self.book.judge()
+
+
+@pytest.fixture
+def claude(tmp_path: Path) -> Room:
+    room = Room(claude_code.INTEGRATION, tmp_path / "session.jsonl")
+    room.tell("prompt")
+    return room
+
+
+LOST: tuple[list[str], list[str]] = ([], ["hook:1:1"])
+OPEN: tuple[list[str], list[str]] = ([], [])
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+def test_what_a_turn_ended_without_is_given_back_once_the_client_rests(claude: Room) -> None:
+    claude.write(user(0, "Work."), request("r1", 0, ["a0"]))
+    claude.book.hand_over("hook:1:1", [MARK], way="mid-turn")
+    assert claude.look_after(100) == OPEN, "the turn goes on"
+    claude.write(answer("r1"))
+    claude.tell("turn_ended")
+    assert claude.book.judge() == OPEN, "it may still be writing"
+    assert claude.look_after(SETTLED_S) == LOST
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+@pytest.mark.parametrize("lines", [[hook_text(0, TEXT), user(0, "[Request interrupted by user]")], []])
+def test_what_the_client_has_taken_up_or_nobody_can_know_stays(
+    claude: Room, lines: list[dict[str, Any]]
+) -> None:
+    if lines:
+        claude.write(user(0, "Work."))
+    claude.book.hand_over("hook:1:1", [MARK])
+    claude.write(*lines)
+    claude.tell("interrupted")
+    assert claude.look_after(1_000) == OPEN
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+def test_a_prompt_that_is_back_in_the_input_line_has_taken_its_mail_along(claude: Room) -> None:
+    claude.book.hand_over("hook:1:1", [MARK])
+    claude.write(user(0, "Work."), hook_text(0, TEXT), blob("b1", TEXT), request("r1", 0, ["b1"]))
+    assert claude.look_after(100) == OPEN
+    claude.tell("interrupted")
+    assert claude.look_after(SETTLED_S) == LOST
+    assert claude.book.reader is not None
+    assert claude.book.reader.may_return(MARK), "a resume goes by the file"
+
+
+def test_a_prompt_that_waits_for_the_turns_end_keeps_its_mail(claude: Room) -> None:
+    """Typed during a turn: its turn begins without a hook, and the client seems to rest."""
+    claude.book.hand_over("hook:1:1", [MARK])
+    claude.write(queued(0, "enqueue", "typed"))
+    claude.tell("turn_ended")
+    assert claude.look_after(100) == OPEN
+    claude.write(queued(0, "dequeue"), user(0, "typed"), hook_text(0, TEXT))
+    assert claude.look_after(100) == OPEN
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+def test_a_wake_that_began_no_turn_is_given_back(claude: Room) -> None:
+    claude.write(user(0, "Work."), answer("r1"))
+    claude.tell("turn_ended")
+    claude.book.hand_over("wake:1:1", [MARK])
+    assert claude.look_after(UNBEGUN_S - 1) == OPEN
+    assert claude.look_after(2) == ([], ["wake:1:1"])
+    claude.book.hand_over("wake:1:2", [MARK])
+    claude.write(queued(0, "enqueue", TEXT))
+    assert claude.look_after(100) == OPEN, "the client has it"
+
+
+def test_a_wake_in_the_clients_queue_is_not_doubted_by_a_prompt(claude: Room) -> None:
+    claude.book.hand_over("wake:1:1", [MARK])
+    claude.write(queued(0, "enqueue", TEXT))
+    claude.clock.now += 60
+    claude.tell("prompt")
+    claude.write(request("r1", 0, ["a0"]), answer("r1"))
+    assert claude.book.judge() == OPEN
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+def test_what_went_to_a_conversation_that_its_human_left_is_given_back(claude: Room, tmp_path: Path) -> None:
+    claude.book.hand_over("hook:1:1", [MARK])
+    claude.write(user(0, "Work."), hook_text(0, TEXT), user(0, "[Request interrupted by user]"))
+    claude.tell("interrupted")
+    claude.path = tmp_path / "other.jsonl"
+    claude.tell("session_started", "0199ffff")
+    assert claude.book.judge() == OPEN
+    assert claude.look_after(SETTLED_S) == LOST
+
+
+@pytest.mark.parametrize("what", ["idle", "session_started"])
+def test_what_is_given_at_a_sessions_start_waits_for_its_first_turn(tmp_path: Path, what: What) -> None:
+    room = Room(claude_code.INTEGRATION, tmp_path / "session.jsonl")
+    room.tell("session_started")
+    room.book.hand_over("hook:1:1", [MARK])
+    room.tell(what)
+    room.write(user(0, "x"))
+    assert room.look_after(1_000) == OPEN
+
+
+def of_codex(text: str) -> dict[str, Any]:
+    content = [{"text": text}]
+    return {"type": "response_item", "payload": {"type": "message", "role": "developer", "content": content}}
+
+
+def of_gemini(text: str) -> dict[str, Any]:
+    return {"id": "u1", "type": "user", "content": [{"text": text}]}
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+@pytest.mark.parametrize(
+    ("kind", "item"), [(codex.INTEGRATION, of_codex), (gemini_cli.INTEGRATION, of_gemini)]
+)
+@pytest.mark.parametrize(("text", "verdict"), [("", LOST), (TEXT, OPEN)])
+def test_codex_and_gemini_give_back_what_their_files_do_not_have(
+    tmp_path: Path, kind: Any, item: Any, text: str, verdict: Any
+) -> None:
+    room = Room(kind, tmp_path / "session")
+    room.tell("prompt")
+    room.write(item("Work."))
+    room.book.hand_over("hook:1:1", [MARK])
+    room.write(item(text))
+    room.tell("interrupted")
+    assert room.look_after(100) == verdict
+
+
+def test_a_plugin_tells_what_its_session_holds() -> None:
+    client = make_opencode()
+    room = Room(client, Path())
+    room.path = Path("none")
+    room.tell("prompt")
+    event = HookEvent(what="turn_ended", name="turn_ended", session=SESSION)
+    room.book.hand_over("hook:1:1", [MARK])
+    room.tell("turn_ended")
+    assert room.look_after(100) == OPEN, "an older plugin tells nothing"
+    client.take(event, {"held": [MARK]})
+    assert room.look_after(100) == OPEN
+    client.take(event, {"held": []})
+    assert room.look_after(100) == LOST
+    client.take(event, {"held": [MARK]})
+    assert room.book.reader is not None
+    assert room.book.reader.stands(MARK)
