@@ -78,10 +78,11 @@ def test_text_goes_in_as_context_and_at_the_end_as_a_denial() -> None:
     assert INTEGRATION.answer(parse("AfterAgent"), TEXT) == {"decision": "deny", "reason": TEXT}
 
 
-def test_text_given_after_a_clear_would_be_lost() -> None:
-    assert parse("SessionStart", source="resume").takes_text
-    with pytest.raises(ValueError, match="takes no text"):
-        INTEGRATION.answer(parse("SessionStart", source="clear"), TEXT)
+@pytest.mark.requirement("REC-2", stage="clients")
+def test_text_given_at_the_start_of_a_cleared_or_resumed_session_would_be_lost() -> None:
+    assert parse("SessionStart", source="startup").takes_text
+    assert not parse("SessionStart", source="resume").takes_text
+    assert not parse("SessionStart", source="clear").takes_text
 
 
 def test_a_tool_call_is_denied_and_nothing_else() -> None:

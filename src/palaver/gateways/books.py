@@ -186,7 +186,7 @@ class Book:
         if is_other:
             self.changed_at = self._clock()
         for given in self.open.values():
-            # What a waiter was given enters the next turn of whichever conversation; the rest stays with its own.
+            # What a waiter was given enters the next turn, of whichever conversation; the rest stays.
             if before is None or not is_other or given.may_move():
                 given.open(self.reader)
 
