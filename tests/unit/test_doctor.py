@@ -58,7 +58,12 @@ def test_a_deaf_session_is_told_what_to_do_by_what_its_configuration_says(tmp_pa
     os.utime(path, (1_000.0, 1_000.0))
     older, newer = fault(started_at=900.0), fault(started_at=1_100.0)
     assert "run `palaver install claude`" in advise_deaf(older, report(path, state="absent"))
-    assert advise_deaf(older, report(path, notes=(TRUST,))) == TRUST
+    assert advise_deaf(older, report(path, notes=(TRUST,), fine=False)) == TRUST
+    away = report(path, notes=("`claude` is not on the PATH.",))
+    assert "It started before" in advise_deaf(older, away), "where the program is says nothing of its session"
+    server = FileState(path=str(tmp_path))  # changed just now, by the client itself
+    both = report(path, files=(server, FileState(path=str(path), hooks=True)))
+    assert "Its hooks do not run" in advise_deaf(newer, both)
     assert f"It started before {path} was last changed" in advise_deaf(older, report(path))
     assert "Its hooks do not run" in advise_deaf(newer, report(path))
     assert "first prompt" in advise_deaf(fault(kind="codex", started_at=1_100.0), report(path))

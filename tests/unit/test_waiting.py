@@ -97,7 +97,7 @@ def test_an_open_hand_over_says_how_long_and_is_stuck_if_the_client_is_idle() ->
 
 def test_every_path_has_a_bound() -> None:
     names = {ways.MID_TURN, ways.END_OF_TURN, ways.PULL, doors.WAITER, plugins.PLUGIN}
-    assert {*names, codex_queue.QUEUE, typing.NAME, PUSH} == set(NEEDS_S)
+    assert {*names, codex_queue.QUEUE, codex_queue.SLOW, typing.NAME, PUSH} == set(NEEDS_S)
     assert (MID_TURN, PULL) == (ways.MID_TURN, ways.PULL)
 
 

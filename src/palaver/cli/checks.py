@@ -247,9 +247,10 @@ def advise_deaf(fault: SessionFault, report: Report | None) -> str:
     if report.state != "installed":
         found = f"palaver is {report.state} in its configuration"
         return f"{found}: run `palaver install {report.client}`, then restart it."
-    if report.notes:
+    if report.notes and not report.fine:
         return report.notes[0]
-    changed = {file.path: _changed_at(file.path) for file in report.files}
+    files = [file for file in report.files if file.hooks] or report.files
+    changed = {file.path: _changed_at(file.path) for file in files}
     newest = max(changed, key=lambda path: changed[path], default="")
     if newest and 0 < fault.started_at < changed[newest]:
         return f"It started before {newest} was last changed, so it may lack palaver's hooks: restart it."

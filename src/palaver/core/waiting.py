@@ -15,6 +15,7 @@ NEEDS_S = {
     "waiter": 20.0,
     "plugin": 20.0,
     "queue": 30.0,
+    "queue (up to 10 s)": 45.0,
     "typing": 60.0,
     PULL: 60.0,
 }

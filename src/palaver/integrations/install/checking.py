@@ -26,6 +26,8 @@ class FileState(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     outdated: tuple[str, ...] = ()
     error: str = ""
+    hooks: bool = False
+    """Hooks belong into it."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +94,7 @@ def _file_state(target: Target, document: Any) -> FileState:
         path=target.path,
         missing=tuple(each.label for each in lacks if not each.outdated),
         outdated=tuple(each.label for each in lacks if each.outdated),
+        hooks=any(isinstance(entry, Hooks) for entry in target.entries),
     )
 
 
