@@ -31,6 +31,7 @@ def agent(*paths: PathRecord, status: str = "online", **fields: Any) -> AgentRec
         (agent(SHUT, HELD), "get_messages", ""),
         (agent(PULL), "not wakeable", "not wakeable"),
         (agent(TYPING, muted=True), "muted", "muted"),
+        (agent(SHUT, deaf=True, muted=True), "deaf", "deaf"),
         (agent(status="offline", offline_reason="left"), "", ""),
     ],
 )
@@ -48,5 +49,6 @@ def test_a_model_is_told_in_one_word() -> None:
 
 
 def test_a_model_does_not_pay_for_its_own_paths() -> None:
-    assert "paths" not in say_agent(agent(TYPING), own=True).data
+    own = say_agent(agent(TYPING, deaf=True, unreached="x", waits="x"), own=True).data
+    assert own.keys().isdisjoint({"paths", "deaf", "unreached", "waits"})
     assert "paths" in say_agent(agent(TYPING), own=False).data
