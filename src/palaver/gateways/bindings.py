@@ -61,8 +61,8 @@ class Bindings:
             heard_at=0.0,
             turn=book.turns.current,
             rested_at=book.rested_at,
-            handed={call: given.at for call, given in book.open.items()},
-            ways={call: given.way for call, given in book.open.items()},
+            handed=book.handed,
+            ways=book.ways,
             worked=book.worked,
         )
         data = msgspec.json.encode(binding)

@@ -324,6 +324,16 @@ class Book:
         )
 
     @property
+    def ways(self) -> dict[str, str]:
+        """By which way each open call went."""
+        return {call: given.way for call, given in self.open.items()}
+
+    @property
+    def handed(self) -> dict[str, float]:
+        """When each open call was handed over, in seconds of the wall clock."""
+        return {call: given.at for call, given in self.open.items()}
+
+    @property
     def evidence(self) -> str:
         """The word for what the reader finds."""
         return self.integration.evidence if self.reader is None else self.reader.evidence
