@@ -128,7 +128,13 @@ class Engine:
     def contact_of(self, agent: str) -> Contact | None:
         """What is known of an agent's client; None if it is handed its mail as it comes."""
         session = self.delivery.sessions.get(agent)
-        return None if session is None or not session.pulls else self.contact(agent)
+        if session is None or not session.pulls:
+            return None
+        try:
+            return self.contact(agent)
+        except Exception:  # a look at a client must never cost a send
+            log.exception("the client of %s cannot be looked at", agent)
+            return Contact()
 
     # -- coming in ------------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ def tell_contact(
         holds=holds,
         state=book.state,
         since=book.heard_at,
-        ways=book.ways,
+        ways={call: given.way for call, given in book.open.items()},
         announced=book.announced,
     )
     turn = book.turns.current
