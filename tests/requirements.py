@@ -132,7 +132,7 @@ PROMISES = (
     Promise("FED-4", ("federation",), "A revoked machine is out at once and stays out."),
 
     Promise("SEC-1", ("broker",), "Only the own user gets in, and the process ancestry decides who speaks."),
-    Promise("SEC-2", ("mcp", "clients"), "Peer text is framed with its origin, and the frame cannot be closed or forged from inside."),
+    Promise("SEC-2", ("mcp", "clients", "contact"), "Peer text is framed with its origin; the frame cannot be closed or forged from inside; the rule stands once per session."),
     Promise("SEC-3", ("broker",), "Everything has a bound; beyond it there is a clear error and the broker stays up."),
     Promise("SEC-4", ("clients", "web"), "Every HTTP door needs a token, checks Host and Origin, and stays on loopback."),
 

@@ -20,7 +20,7 @@ ROW = "mcp"
 ANSWER = "The parser is finished since noon."
 ASKS = "mail is announced with the result of its next tool call, and enters when the model fetches it"
 LINE_S = 30.0
-PART = re.compile(r'<peer-message [^>]* part="([^"]+)">\n(.*?)\n</peer-message>', re.DOTALL)
+PART = re.compile(r'<peer-message [^>]* part="([^"]+)">\n(.*?)</\w{4}>', re.DOTALL)
 PLACE = re.compile(r'get_messages\(id="(\w+)", offset=(\d+)\)')
 
 impossible(ROW, "sub-agent", "MCP does not tell a sub-agent's call from one of the main conversation")

@@ -22,7 +22,7 @@ PARTS_MAX = 30
 PASSING_ON_529 = ("gemini", "pi")
 """They take it for an error that will not pass."""
 PLACE = re.compile(r'get_messages\(id="(\w+)", offset=(\d+)\)')
-PART = re.compile(r'<peer-message [^>]* part="([^"]+)">\n(.*?)\n</peer-message>', re.DOTALL)
+PART = re.compile(r'<peer-message [^>]* part="([^"]+)">\n(.*?)</\w{4}>', re.DOTALL)
 
 
 @pytest.mark.requirement("F2-7", stage="clients")

@@ -27,7 +27,7 @@ from tests.integration.world import Home, until
 
 BEAT_S = 5.0
 NUMBERS = itertools.count(1)
-PAGE = re.compile(r"^<peer-message [^\n]*\n|\n</peer-message>$")
+PAGE = re.compile(r"^<peer-message [^\n]*\n|</\w{4}>$")
 """What surrounds a part of a large body."""
 
 

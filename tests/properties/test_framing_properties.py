@@ -216,9 +216,9 @@ def expected(message: MessageRecord) -> dict[str, str]:
         "id": message.id,
         "from": message.sender,
         "to": None if message.to == "bob" else message.to,
-        "age": f"{int(age) // length}{unit}",
+        "age": f"{int(age) // length}{unit}" if age >= 60 else None,
         "re": message.re,
-        "kind": None if message.kind == "request" else message.kind,
+        "kind": None if message.kind == ("response" if message.re else "request") else message.kind,
         "mode": message.mode,
         "repeat": "maybe" if message.repeat else None,
     }

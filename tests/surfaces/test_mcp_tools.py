@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,7 @@ async def test_a_question_and_its_answer(enter: Enter) -> None:
     (message,) = got.data["messages"]
     assert (message["id"], message["from"], message["body"]) == (asked, "alice", "What is the port?")
     assert f"<peer-message id={asked} from=alice" in got.text
-    assert "What is the port?\n</peer-message>" in got.text
+    assert re.search(r"What is the port\?</\w{4}>", got.text)
     assert "agent_send(to=<from>, body, re=<id>)" in got.text
     assert "waiting" not in got.data
     replied = await bob.call("agent_send", to=message["from"], body="8080", re=message["id"])
@@ -130,7 +131,7 @@ async def test_a_fetch_is_bounded_and_says_what_is_left(enter: Enter) -> None:
     first = await bob.call("get_messages")
     assert len(first.data["messages"]) == 2
     assert first.data["waiting"] == 1
-    assert "1 more message waits; call get_messages again." in first.text
+    assert '1 more message waits; call get_messages(after="' in first.text
     assert len(first.text) < Limits().take_chars_max + 1_000
     second = await bob.call("get_messages")
     assert [each["body"][0] for each in second.data["messages"]] == ["2"]
@@ -148,7 +149,7 @@ async def test_a_large_message_is_announced_and_read_part_by_part(enter: Enter) 
     got, offset = "", 0
     while True:
         page = await bob.call("get_messages", id=large["id"], offset=offset)
-        got += page.text.split(">\n", 1)[1].rpartition("\n</peer-message>")[0]
+        got += re.split(r"</\w{4}>", page.text.split(">\n", 1)[1])[0]
         offset = page.data.get("next_offset", 0)
         if not offset:
             break
@@ -394,6 +395,7 @@ async def test_nothing_a_peer_says_can_leave_its_frame_or_hide(enter: Enter) -> 
         check_harmless(result)
         lines = result.text.splitlines()
         opened = sum(line.startswith("<peer-message ") for line in lines)
-        assert opened == lines.count("</peer-message>") == len(result.data.get("messages", []))
+        closed = sum(re.search(r"</\w{4}>$", line) is not None for line in lines)
+        assert opened == closed == len(result.data.get("messages", []))
     told = await alice.call("list_peers")
     assert len(told.text.splitlines()) == 2, "a capability cannot begin a line of its own"

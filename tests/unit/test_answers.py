@@ -44,7 +44,7 @@ def message(body: Any = "text", **fields: Any) -> MessageRecord:
 def taken(*messages: MessageRecord, waiting: int = 0, large: tuple[MessageRecord, ...] = ()) -> Answer:
     """What a fetch says."""
     reply = Taken(messages=list(messages), waiting=waiting, large=list(large))
-    return answers.say_taken(reply, now=NOW, reply_with="agent_send")
+    return answers.say_taken(reply, answers.Voice("agent_send"), now=NOW)
 
 
 def sent(reply: Sent, to: str | list[str]) -> Answer:
@@ -152,9 +152,9 @@ def test_small_replies() -> None:
 def test_a_fetch_frames_each_message_and_announces_the_rest() -> None:
     said = taken(message(), message("second", id="m5", repeat=True), waiting=3)
     assert said.text.startswith("[palaver: 2 messages from other agents.")
-    assert "<peer-message id=m4 from=bob age=5s>\ntext\n</peer-message>" in said.text
+    assert "<peer-message id=m4 from=bob>\ntext\n</peer-message>" in said.text
     assert "repeat=maybe" in said.text
-    assert said.text.endswith("[palaver: 3 more messages wait; call get_messages again.]")
+    assert said.text.endswith('[palaver: 3 more messages wait; call get_messages(after="m5").]')
     assert said.data["waiting"] == 3
     assert said.data["messages"][1]["repeat"] is True
     assert taken().text == "No messages."
@@ -165,10 +165,10 @@ def test_a_fetch_frames_each_message_and_announces_the_rest() -> None:
 def test_a_large_message_is_announced_with_the_call_that_reads_it() -> None:
     said = taken(large=(message(30_000),), waiting=1)
     assert 'get_messages(id="m4", offset=0)' in said.text
-    assert "call get_messages again" not in said.text, "that would change nothing"
+    assert "more message" not in said.text, "that would change nothing"
     assert said.data["large"] == [{"id": "m4", "from": "bob", "chars": 30_000}]
     behind = taken(large=(message(30_000),), waiting=2)
-    assert "call get_messages again" not in behind.text, "what is behind it waits for it"
+    assert "more message" not in behind.text, "what is behind it waits for it"
 
 
 @pytest.mark.parametrize("dialect", ["palaver", "agent-network"])
@@ -185,7 +185,7 @@ def test_a_page_says_where_the_next_one_begins() -> None:
 
     def page(offset: int) -> Answer:
         asked = TakeMessages(id="m4", offset=offset)
-        return answers.say_page(reply, asked, now=NOW, reply_with="agent_send", chars=60)
+        return answers.say_page(reply, asked, answers.Voice("agent_send"), now=NOW, chars=60)
 
     first, last = page(0), page(60)
     assert first.data["next_offset"] == 60
@@ -196,8 +196,8 @@ def test_a_page_says_where_the_next_one_begins() -> None:
 
 
 def test_a_look_at_the_inbox_and_at_the_past() -> None:
-    assert answers.say_inbox(Inbox(), now=NOW, reply_with="agent_send").text == "No messages."
-    inbox = answers.say_inbox(Inbox(messages=[message()], waiting=1), now=NOW, reply_with="agent_send")
+    assert answers.say_inbox(Inbox(), answers.Voice("agent_send"), now=NOW).text == "No messages."
+    inbox = answers.say_inbox(Inbox(messages=[message()], waiting=1), answers.Voice("agent_send"), now=NOW)
     assert "1 more message waits" in inbox.text
     past = HistoryRecord(id="m4", sender="alice", to="bob", body="x", sent_at=NOW)
     history = answers.say_history(History(messages=[past], more=True, next="m4"), now=NOW, me="alice")

@@ -7,7 +7,8 @@ so two fetches under way at once cannot put a pair's messages into the context i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,13 +17,21 @@ from palaver.core.framing import announce, page_chars, render_message, render_pa
 from palaver.core.receipts import holder
 from palaver.core.state import Agent, Receipt, State
 from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import MessagesDelivered, MessagesRead, MessagesReturned
-from palaver.protocol.ids import parse_message_id
+from palaver.protocol.events import AnyEvent, MessagesDelivered, MessagesRead, MessagesReturned
+from palaver.protocol.ids import parse_id, parse_message_id
 from palaver.protocol.operations.agents import Done
 from palaver.protocol.operations.messages import MessageRecord, TakeMessages, Taken
 
 LARGE_MAX = 8
 """Messages looked at in one fetch that are probably too large for it."""
+
+
+class Room(NamedTuple):
+    """How much one fetch may take along."""
+
+    limit: int
+    chars: int
+    measure: Callable[[str], int] = len
 
 
 def decide_take(state: State, operation: TakeMessages, context: Context) -> Decision:
@@ -41,7 +50,9 @@ def decide_take(state: State, operation: TakeMessages, context: Context) -> Deci
     if operation.id is not None:
         return _take_page(agent, operation, context, chars)
     measure = _bytes_of if operation.in_bytes else len
-    return _take(agent, operation.call, context, limit=operation.limit, chars=chars, measure=measure)
+    read = _read_with(agent, operation)
+    room = Room(operation.limit, chars, measure)
+    return _take(agent, operation.call, context, room, read)
 
 
 def decide_fetch(state: State, command: FetchFor, context: Context) -> Decision:
@@ -50,40 +61,42 @@ def decide_fetch(state: State, command: FetchFor, context: Context) -> Decision:
     if agent is None or not agent.online or not agent.pending:
         return Decision(Taken())
     measure = _bytes_of if command.in_bytes else len
-    limit = context.limits.peek_max
-    return _take(agent, command.call, context, limit=limit, chars=command.room, measure=measure)
+    return _take(agent, command.call, context, Room(context.limits.peek_max, command.room, measure))
+
+
+def _read_with(agent: Agent, operation: TakeMessages) -> list[int]:
+    """What the caller has read by its own word: the message that it names, and all that came with it."""
+    named = agent.leased.get(parse_id("m", operation.after or "") or 0)
+    if named is None or agent.calls.get(operation.call) == named.lease:
+        return []
+    return [seq for seq, receipt in agent.leased.items() if receipt.lease == named.lease]
 
 
 def _bytes_of(text: str) -> int:
     return len(text.encode())
 
 
-def _take(
-    agent: Agent,
-    call: str,
-    context: Context,
-    *,
-    limit: int,
-    chars: int,
-    measure: Callable[[str], int] = len,
-) -> Decision:
+def _take(agent: Agent, call: str, context: Context, room: Room, read: Sequence[int] = ()) -> Decision:
     lease = agent.calls.get(call) if call else None
     if lease is not None:
         seqs = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
         return Decision(Taken(messages=_records(agent, seqs, context), waiting=len(agent.pending)))
-    room = min(limit, context.limits.window_messages_max - len(agent.leased))
-    taken, large = _choose(agent, room, context, chars, measure)
+    held = {seq: receipt for seq, receipt in agent.leased.items() if seq not in read}
+    places = min(room.limit, context.limits.window_messages_max - len(held))
+    senders = {receipt.sender for receipt in held.values()}
+    taken, large = _choose(agent, room._replace(limit=places), context, senders)
     waiting = len(agent.pending) - len(taken)
     reply = Taken(messages=[record for _, record in taken], large=large, waiting=waiting)
     seqs = [seq for seq, _ in taken]
-    return Decision(reply, [MessagesDelivered(agent.id, seqs, call)] if seqs else [])
+    events: list[AnyEvent] = [MessagesRead(agent.id, list(read), "next_call")] if read else []
+    return Decision(reply, [*events, MessagesDelivered(agent.id, seqs, call)] if seqs else events)
 
 
 def _choose(
-    agent: Agent, room: int, context: Context, chars: int, measure: Callable[[str], int]
+    agent: Agent, place: Room, context: Context, held: set[str]
 ) -> tuple[list[tuple[int, MessageRecord]], list[MessageRecord]]:
     """What goes along now, oldest first, and what is too large to; order holds for each sender."""
-    held = {receipt.sender for receipt in agent.leased.values()}
+    room, chars, measure = place
     candidates = _candidates(agent, held, room, chars)
     whole = chars
     taken: list[tuple[int, MessageRecord]] = []

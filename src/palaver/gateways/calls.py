@@ -11,7 +11,7 @@ from palaver.broker.places import in_place
 from palaver.core.framing import page_chars
 from palaver.core.limits import Limits
 from palaver.gateways import answers, f2, lineage_answers, link_answers, network
-from palaver.gateways.answers import Answer
+from palaver.gateways.answers import Answer, Voice
 from palaver.gateways.joining import Joining
 from palaver.gateways.sessions import ShimSession
 from palaver.gateways.tools import form_of
@@ -205,19 +205,32 @@ class Calls:
     # -- words ----------------------------------------------------------------------------------------
 
     def _say_taken(self, operation: TakeMessages, reply: Taken) -> Answer:
-        now, reply_with = self._session.now, self._dialect.reply_with
+        now, voice = self._session.now, self._voice()
         if operation.id is not None:
             chars = operation.chars or self._limits.take_chars_max
             at = operation.offset
             chars = page_chars(reply.messages[0], chars, offset=at, in_bytes=operation.in_bytes)
-            return answers.say_page(reply, operation, now=now, reply_with=reply_with, chars=chars)
+            return self._counted(answers.say_page(reply, operation, voice, now=now, chars=chars), voice)
         if self._dialect.name == "f2":
             return f2.say_taken(reply, self._session)
         if self._dialect.name == "agent-network":
             return network.say_taken(reply, now=now)
-        agent = self._session.agent
+        answer = answers.say_taken(reply, voice, now=now)
+        return self._counted(answer, voice) if reply.messages else answer
+
+    def _voice(self) -> Voice:
+        agent, judge = self._session.agent, self._session.judge
         crosses = agent is not None and bool(agent.turns)  # its client tells of its turns
-        return answers.say_taken(reply, now=now, reply_with=reply_with, crosses=crosses)
+        voice = Voice(self._dialect.reply_with, crosses)
+        if agent is None or judge is None or not self._dialect.labels:
+            return voice
+        return voice._replace(label=judge.labels.word(agent), told=judge.labels.knows(agent))
+
+    def _counted(self, answer: Answer, voice: Voice) -> Answer:
+        agent, judge = self._session.agent, self._session.judge
+        if agent is not None and judge is not None and voice.label:
+            judge.labels.count(agent, len(answer.text), ruled=not voice.told)
+        return answer
 
     def _say(self, tool: Tool, operation: Operation[Any], reply: Any) -> Answer:
         if self._dialect.name == "f2":
@@ -229,7 +242,7 @@ class Calls:
     def _say_own(self, operation: Operation[Any], reply: Any) -> Answer:
         agent = self._session.agent
         me = "" if agent is None else agent.name
-        now, reply_with = self._session.now, self._dialect.reply_with
+        now, voice = self._session.now, self._voice()
         says: dict[type, Callable[[], Answer]] = {
             AgentList: lambda: answers.say_peers(reply, me, getattr(operation, "capability", None)),
             Sent: lambda: self._say_sent(cast("SendMessage", operation), reply),
@@ -240,8 +253,8 @@ class Calls:
             LinkRecord: lambda: link_answers.say_link(reply, me),
             LinkList: lambda: link_answers.say_links(reply),
             Listening: lambda: link_answers.say_listening(reply),
-            Inbox: lambda: answers.say_inbox(reply, now=now, reply_with=reply_with),
-            History: lambda: answers.say_history(reply, now=now, me=me),
+            Inbox: lambda: answers.say_inbox(reply, voice, now=now),
+            History: lambda: answers.say_history(reply, now=now, me=me, label=voice.label),
         }
         if type(reply) in says:
             return says[type(reply)]()

@@ -137,7 +137,8 @@ class Early:
     def _instructions(self) -> str:
         agent = self._session.agent
         name = "" if agent is None else agent.name
-        return instructions(self._dialect, name, self._joining.note if name else "")
+        label = self._session.tell_label(shown=self._joining.client.shows and self._dialect.labels)
+        return instructions(self._dialect, name, self._joining.note if name else "", label)
 
 
 def describe(tool: Tool) -> dict[str, Any]:

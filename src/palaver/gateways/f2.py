@@ -145,5 +145,7 @@ def as_json(answer: Answer) -> Answer:
     if data.get("waiting"):
         large: list[dict[str, Any]] = data.get("large", [])
         stuck = large and not data.get("messages")
-        data = {**data, "next": large[0]["read_with"] if stuck else "get_messages()"}
+        messages: list[dict[str, Any]] = data.get("messages", [])
+        after = f'after="{messages[-1]["message_id"]}"' if messages else ""
+        data = {**data, "next": large[0]["read_with"] if stuck else f"get_messages({after})"}
     return answer._replace(text=msgspec.json.encode(data).decode(), data=data)

@@ -25,6 +25,7 @@ from palaver.core.state import Agent
 from palaver.gateways.bindings import Bindings
 from palaver.gateways.books import BEGINNING, Book, mark_of, name_of
 from palaver.gateways.desk import Desk
+from palaver.gateways.labels import Labels
 from palaver.gateways.listening import Listens, always
 from palaver.gateways.marks import Marks
 from palaver.gateways.placing import Placing
@@ -52,6 +53,8 @@ SETTLE_LOOKS = 20
 """A client that ends writes its transcript to the end within this; so often it is looked at."""
 FAULT_CHARS_MAX = 200
 OWN_DIALECT = "palaver"
+CUTS = frozenset({"compact", "clear"})
+"""Why a session starts whose context was cut."""
 
 
 class Fetched(NamedTuple):
@@ -69,6 +72,11 @@ class Queue(Protocol):
         ...
 
 
+def _uncut(book: Book) -> str:
+    """The transcript by which to tell how much was said, for a client that does not tell of cuts."""
+    return "" if getattr(book.integration, "tells_cuts", False) else book.transcript
+
+
 class Hooks:
     """The hooks of all clients."""
 
@@ -82,6 +90,7 @@ class Hooks:
         self._starts = Starts(marks.with_name("starts"))
         self._desk = Desk(engine)
         self._placing = Placing(engine)
+        self.labels = Labels(marks.with_name("labels"))
         self._books: dict[str, Book] = {}
         self.recognition = Recognition(engine, server, integrations)
         self.places: dict[str, tuple[str, str]] = {}
@@ -134,6 +143,8 @@ class Hooks:
         endings = await self._pulses.end_before(book, event, agent)
         if missed is not None and not book.heard:
             endings += book.note(missed)
+        if event.source in CUTS:
+            self.labels.forget(agent.id)
         endings += book.note(event)
         self._note_place(book)
         if book.reader is not reader:
@@ -366,9 +377,10 @@ class Hooks:
         except asyncio.CancelledError:
             self._return(book.agent, call)  # behind the lease, which nobody waits for any more
             raise
-        now = self._engine.state.now
+        now, agent = self._engine.state.now, self._engine.state.agents[book.agent]
+        label, told = self.labels.word(agent), self.labels.knows(agent, _uncut(book))
         fresh = _told_again(taken.messages, self._standing(book, taken.messages, prompt))
-        parts = [render_message(each, now=now) for each in fresh]
+        parts = [render_message(each, now=now, label=label) for each in fresh]
         large = [each for each in taken.large if each.id not in book.announced]
         book.announced.update(each.id for each in large)
         parts += [announce(each, now=now, size=int(each.body)) for each in large]
@@ -377,7 +389,10 @@ class Hooks:
             if not parts and path in BEGINNING:
                 return Fetched(remind([each.id for each in taken.messages]), call)
         behind = taken.waiting - len(taken.large) if taken.messages else 0
-        return Fetched(render_batch(parts, waiting=behind) if parts else "", call)
+        text = render_batch(parts, waiting=behind, told=told, label=label) if parts else ""
+        if taken.messages:
+            self.labels.count(agent, len(text), _uncut(book), ruled=not told)
+        return Fetched(text, call)
 
     def _hand_over(self, book: Book, call: str, way: str, ids: list[str]) -> None:
         agent = self._engine.state.agents[book.agent]

@@ -29,6 +29,8 @@ class Client(NamedTuple):
     """It shows its model the data of a result instead of the text, and so would drop the frame."""
     result_bytes: int = 0
     """It cuts the middle out of a result larger than about this; 0: it takes the usual whole."""
+    shows: bool = False
+    """It puts the server's instructions before its model."""
     cancels_late: bool = False
     """It sends a cancellation after every answer that it has used."""
     conversation: str = ""
@@ -37,12 +39,12 @@ class Client(NamedTuple):
 
 CLIENTS = {
     "claude-code": Client(
-        "claude-code", "claude", owns=True, text_only=True, conversation="CLAUDE_CODE_SESSION_ID"
+        "claude-code", "claude", owns=True, shows=True, text_only=True, conversation="CLAUDE_CODE_SESSION_ID"
     ),
-    "codex-mcp-client": Client("codex", "codex", owns=True, text_only=True, result_bytes=8_500),
-    "gemini-cli-mcp-client": Client("gemini-cli", "gemini", owns=True),
-    "opencode": Client("opencode", "opencode", owns=True, cancels_late=True),
-    "pi": Client("pi", "pi", owns=True),
+    "codex-mcp-client": Client("codex", "codex", owns=True, shows=True, text_only=True, result_bytes=8_500),
+    "gemini-cli-mcp-client": Client("gemini-cli", "gemini", owns=True, shows=True),
+    "opencode": Client("opencode", "opencode", owns=True, shows=True, cancels_late=True),
+    "pi": Client("pi", "pi", owns=True, shows=True),
 }
 """As seen with Claude Code 2.1.325, Codex 0.166.0, Gemini CLI 0.61.0 and OpenCode 1.18.33."""
 

@@ -277,7 +277,8 @@ class Gateway:
         except PalaverError as error:
             log.warning("a session could not join: %s", error)
             return
-        text = instructions(self._dialect, agent.name, self._joining.note)
+        label = self._session.tell_label(shown=self._joining.client.shows and self._dialect.labels)
+        text = instructions(self._dialect, agent.name, self._joining.note, label)
         self._server.instructions = self._options.instructions = text
 
     def _refuse_garbage(self, line: ShimLine) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palaver.core.framing import announce, render_network
+from palaver.core.framing import announce, render_network, say_more
 from palaver.gateways.answers import ABOUT, Answer, in_line, plain, record_data, refusal
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.operations.agents import AgentList
@@ -64,7 +64,8 @@ def say_taken(reply: Taken, *, now: float) -> Answer:
     if reply.large:
         data["large"] = [{"id": each.id, "from": each.sender, "chars": each.body} for each in reply.large]
     if reply.waiting > len(reply.large) and (reply.messages or not reply.large):
-        parts.append(f"[palaver: {reply.waiting - len(reply.large)} more wait; call get_messages again.]")
+        last = reply.messages[-1].id if reply.messages else ""
+        parts.append(say_more(reply.waiting - len(reply.large), last))
     if reply.waiting:
         data["waiting"] = reply.waiting
     return Answer("\n".join(parts), data)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from palaver.broker.engine import Engine
 from palaver.broker.ports import Source
+from palaver.core.framing import FRAME
 from palaver.core.looking import find_looked_at
 from palaver.core.state import Agent
 from palaver.gateways.hooks import Hooks
@@ -84,11 +85,15 @@ class SessionReader:
             status="online" if agent.online else "offline",
             activity=self._engine.activities.get(agent.id, ""),
             source=source,
-            text=found.text,
+            text=self._without_label(agent, found.text),
             cut=found.is_cut,
             last_at=found.last_at,
             note=note,
         )
+
+    def _without_label(self, agent: Agent, text: str) -> str:
+        """The word that ends messages in that session is for its model only."""
+        return text.replace(self._hooks.labels.word(agent), FRAME)
 
     async def _rendered(self, agent: Agent, operation: GetSessionData) -> Rendered | None:
         kind, path = self._hooks.places.get(agent.id, ("", ""))

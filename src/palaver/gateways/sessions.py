@@ -25,6 +25,7 @@ from palaver.core.limits import Bucket, Limits
 from palaver.core.seats import UNKNOWN_PANE
 from palaver.core.state import Agent
 from palaver.gateways.app_server import is_app_server
+from palaver.gateways.labels import Labels
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.frames import LineDecoder
 from palaver.protocol.operations.agents import Done, Registered
@@ -59,6 +60,8 @@ class Fetched(NamedTuple):
 
 class Judge(Protocol):
     """Who looks at the transcripts of clients that have hooks."""
+
+    labels: Labels
 
     def adopt(self, agent: str, call: str, ids: list[str]) -> bool:
         """Whether it judges what a call hands out."""
@@ -253,6 +256,18 @@ class ShimSession(asyncio.Protocol):
     def agent(self) -> Agent | None:
         """The agent this session is, once it has joined."""
         return self._engine.state.agents.get(self.caller.agent) if self.caller.holds else None
+
+    def tell_label(self, *, shown: bool) -> str:
+        """The word that ends peers' messages in this session, for its instructions; empty if there is none.
+
+        `shown`: the client puts them before its model, so that the rule is known from now on.
+        """
+        agent = self.agent
+        if self.judge is None or agent is None:
+            return ""
+        if shown:
+            self.judge.labels.tell(agent)
+        return self.judge.labels.word(agent)
 
     @property
     def gets_mail_by_itself(self) -> bool:

@@ -37,7 +37,7 @@ class Form:
                 schema["description"] = argument.doc
             properties[argument.word] = schema
         if self.tool.waits:
-            doc = f"Hold the call up to so many seconds (0-{WAIT_S_MAX:.0f}) until something comes."
+            doc = f"Hold the call for up to {WAIT_S_MAX:.0f} seconds until something comes."
             properties[WAIT] = {"type": "number", "description": doc}
         schema = {"type": "object", "properties": properties, "additionalProperties": False}
         return {**schema, "required": self.needed} if self.needed else schema

@@ -317,6 +317,8 @@ class ClaudeCode:
     kind = "claude-code"
     chars_max = 9_900
     evidence = "request"
+    tells_cuts = True
+    """A hook comes after each compaction and `/clear`."""
 
     def parse(self, payload: Mapping[str, Any]) -> HookEvent:
         """A hook's payload."""

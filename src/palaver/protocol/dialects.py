@@ -44,9 +44,10 @@ _PAST = (
 _PARTS = (
     Argument("id", "Of a large message, to read it in parts."),
     Argument("offset", "With id: where to go on."),
+    Argument("after", "The last id you got: it was read."),
 )
-_TO = "A peer's name, several, `broadcast` (all online peers of this project), `#topic` or `link:ID`."
-_DIRECT = "Open or use the direct link with this peer: what each finally says then crosses by itself."
+_TO = "A name, several, `broadcast` (online peers of this project), `#topic` or `link:ID`."
+_DIRECT = "On the direct link: what each finally says then crosses by itself."
 
 PALAVER = Dialect(
     "palaver",
@@ -64,13 +65,12 @@ PALAVER = Dialect(
         Tool(
             "agent_send",
             SendMessage,
-            "Send a message to other agents. It is stored at once and kept until read, by default for an "
-            "hour. A reply is a later message; do not wait or resend.",
+            "Send a message to other agents. A reply is a later message; do not wait or resend.",
             (
                 Argument("to", _TO),
                 Argument("body", "What to say; complete in itself.", schema=TEXT_OR_OBJECT),
                 Argument("re", "The id of the message you answer."),
-                Argument("mode", "What you want of the recipient; left out: just read it."),
+                Argument("mode", "What you want of the recipient."),
                 Argument("context", "Facts to travel along.", schema=OBJECT),
                 Argument("ttl_s", "Seconds it may wait unread; default 3600."),
                 Argument("confirm", "Needed for very large broadcasts."),
@@ -82,7 +82,7 @@ PALAVER = Dialect(
         Tool(
             "get_messages",
             TakeMessages,
-            "Fetch messages waiting for you. Call it when a result says that messages wait.",
+            "Fetch messages that wait for you, when a result says so.",
             _PARTS,
             waits=True,
             at_hand=True,
@@ -118,7 +118,7 @@ PALAVER = Dialect(
             "Look at the end of a peer's session: what it was told, what it said.",
             (
                 Argument("agent"),
-                Argument("tail", "Characters, default 2000, at most 24000."),
+                Argument("tail", "Characters: 2000, at most 24000."),
                 Argument("since", "Unix seconds."),
             ),
             reads=True,
@@ -168,6 +168,7 @@ PALAVER = Dialect(
             set=ALL,
         ),
     ),
+    labels=True,
 )
 
 _AGENT_ID = "An agent's id or name."

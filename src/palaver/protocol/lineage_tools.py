@@ -16,21 +16,19 @@ LINEAGE_TOOLS = (
     Tool(
         "register_peer",
         RegisterPeer,
-        "Shake hands with an agent: each is a peer of the other. A peer is a colleague, not your child.",
+        "Shake hands with an agent: each is then a peer of the other.",
         (Argument("name"),),
         repeatable=True,
     ),
     Tool(
         "spawn_agent",
         SpawnAgent,
-        "Start an agent as your child. It gets the task as a message; what it says comes back to you.",
+        "Start an agent as your child. It gets the task; what it says comes back to you.",
         (
             Argument("name", "A new, short name."),
             Argument("client", "claude-code, codex, gemini-cli, opencode, pi, or command."),
             Argument("task", "Complete in itself."),
-            Argument(
-                "scope", "Paths it alone may write; left out: wherever nobody has a claim.", schema=_PATHS
-            ),
+            Argument("scope", "Paths it alone may write; default: any unclaimed.", schema=_PATHS),
             Argument("cwd", "Default: yours."),
             Argument("command", "For client=command: the program and its arguments."),
             Argument("headless", "Without a window."),

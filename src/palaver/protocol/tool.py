@@ -67,3 +67,5 @@ class Dialect(NamedTuple):
     joins: bool = True
     """The session is an agent from its first moment; else when it registers, or first needs to be one."""
     reply_with: str = "agent_send"
+    labels: bool = False
+    """Peers' messages end with the session's own word, which the instructions tell."""

@@ -41,13 +41,15 @@ const exchange = (path, body, signal) =>
     ]
     const socket = connect(port, "127.0.0.1")
     const parts = []
+    let over = false
     signal.addEventListener("abort", () => {
+      if (over) return // answered: the time of a signal runs on
       if (path.startsWith("/hooks/")) shared.stalled = true
       socket.destroy()
     })
     socket.on("error", fail)
     socket.on("data", (part) => parts.push(part))
-    socket.on("close", () => done(Buffer.concat(parts).toString()))
+    socket.on("close", () => (over = true) && done(Buffer.concat(parts).toString()))
     socket.write(Buffer.concat([Buffer.from(head.join("\r\n") + "\r\n\r\n"), data]))
   })
 

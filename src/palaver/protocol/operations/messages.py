@@ -172,6 +172,8 @@ class TakeMessages(Operation[Taken], frozen=True, kw_only=True):
     """The room is in bytes of UTF-8, not in characters."""
     call: str = ""
     """The caller's word for this call: a repeat gets the same messages."""
+    after: str | None = None
+    """The last message that the caller got: it, and all that came with it, was read."""
 
 
 class RecipientStatus(Reply, frozen=True, kw_only=True):
