@@ -178,5 +178,5 @@ def check_harmless(result: Result) -> None:
 
 def outside_frames(text: str) -> str:
     """A text without the marks of frames that palaver itself has set, each at a line's beginning or end."""
-    own = r"^(?:<peer-message [^<>]*>|</peer-message>)$|^ ?<peer-context>|(?<=.)</peer-context>$"
+    own = r"^(?:<peer-message [^<>]*>|</peer-message>)$|^ ?<peer-context>|</peer-context>(?=$|</\w{4}>$)"
     return re.sub(own, "", text, flags=re.MULTILINE)
