@@ -58,6 +58,7 @@ from palaver.protocol.lineage import (
     ChildReserved,
     ChildStarted,
     ChildStopAsked,
+    ChildUnheard,
     PeersJoined,
     PeersParted,
     PolicySet,
@@ -170,6 +171,7 @@ SAMPLES: tuple[AnyEvent, ...] = (
     ChildConfirmed("a3"),
     ChildFailed("a3", "It ended before it was up.", "no such file"),
     ChildReported("a3", 17),
+    ChildUnheard("a3", "t4"),
     ChildStopAsked("a3", "a2"),
     ChildEnded("a3", "asked"),
 )

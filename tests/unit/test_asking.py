@@ -114,6 +114,18 @@ def test_any_message_of_a_program_to_its_asker_is_the_answer(mesh: Questions) ->
 
 
 @pytest.mark.requirement("F2-9", stage="lineage")
+def test_an_asker_whose_inbox_is_full_still_gets_the_answer() -> None:
+    mesh = Questions(Limits(mailbox_messages_max=1, reserve_messages_max=0))
+    mesh.register("boss", kind="codex")
+    mesh.register("alice")
+    mesh.send("alice", "boss", "full")
+    name = mesh.asked(client="command")
+    mesh.send(name, "boss", "Forty-two.")
+    assert mesh.again("boss").text == "Forty-two."
+    assert mesh.bodies("boss") == ["full"]
+
+
+@pytest.mark.requirement("F2-9", stage="lineage")
 @pytest.mark.parametrize("up", [True, False], ids=["up", "before-it-was-up"])
 def test_what_it_wrote_is_the_answer_if_it_ends_well(mesh: Questions, up: bool) -> None:
     name = mesh.asked() if up else mesh.ask("boss")

@@ -28,12 +28,17 @@ def settle_sent(
     state: State, sender: Agent, event: MessageQueued, seq: int, context: Context
 ) -> list[AnyEvent]:
     """What follows if a message that an agent sends answers what it was started for."""
+    return _settle(state, sender, seq) if answers(state, sender, event.recipients, event.re, context) else []
+
+
+def answers(state: State, sender: Agent, recipients: list[str], re: str, context: Context) -> bool:
+    """Whether a message is the answer for which its sender was started."""
     child = state.children.get(sender.id)
-    if child is None or not child.asked or child.result or event.recipients != [child.parent]:
-        return []
-    asked = context.header(parse_id("m", event.re) or 0) if event.re else None
+    if child is None or not child.asked or child.result or recipients != [child.parent]:
+        return False
+    asked = context.header(parse_id("m", re) or 0) if re else None
     is_reply = asked is not None and asked.sender == child.parent
-    return _settle(state, sender, seq) if is_reply or sender.kind in SPEAKS_BY_COMMANDS else []
+    return is_reply or sender.kind in SPEAKS_BY_COMMANDS
 
 
 def _settle(state: State, agent: Agent, seq: int) -> list[AnyEvent]:

@@ -32,6 +32,8 @@ from palaver.core.digests import digest_of
 from palaver.core.names import is_free, is_remembered
 from palaver.core.notices import notice
 from palaver.core.receipts import expire_all
+from palaver.core.reports import tell_unheard, where_it_is
+from palaver.core.room import has_reserve
 from palaver.core.roster import SPEAKS_BY_COMMANDS, caller_agent, find_agent, has_ended
 from palaver.core.scopes import check_delegation, claims_of, is_scoped, line_above, released
 from palaver.core.state import Agent, Child, State
@@ -86,7 +88,7 @@ def reserve(state: State, operation: SpawnAgent, context: Context, *, asked: boo
     _check_words(operation, context)
     rules = as_rules(operation.scope or [])
     check_rules(rules, context.limits.claims_max)
-    _check_room(state, parent, context)
+    _check_room(state, parent, context, asked=asked)
     check_delegation(state, parent, rules)
     scoped = operation.scope is not None or is_scoped(state, parent.id)  # who is held can let nobody go
     child_id = format_id("a", state.seq + 1) if known is None else known.id
@@ -178,11 +180,15 @@ def _check_words(operation: SpawnAgent, context: Context) -> None:
         check_path(operation.cwd)
 
 
-def _check_room(state: State, parent: Agent, context: Context) -> None:
+def _check_room(state: State, parent: Agent, context: Context, *, asked: bool) -> None:
     limits = context.limits
     own = sum(child.parent == parent.id for child in state.children.values())
     if own >= limits.children_max:
         raise PalaverError("too_many_children", f"{parent.name!r} has {own} children already.")
+    if not asked and not has_reserve(parent, 0, limits, more=own):  # each of them has an end to tell
+        raise PalaverError(
+            "mailbox_full", "Your own mailbox is full.", "Read your mail, then start children."
+        )
     if len(state.children) >= limits.children_all_max:
         raise PalaverError("too_many_children", f"{len(state.children)} children run on this machine.")
     if len(line_above(state, parent.id)) >= limits.child_depth_max:
@@ -303,6 +309,8 @@ def _obituary(state: State, agent: Agent, child: Child, how: str, result: str) -
         words.append(f"Its children are yours now: {', '.join(below)}.")
     if result.strip():
         return f"{' '.join(words)} It said last:\n{result.strip()[-OUTPUT_CHARS_MAX:]}"
+    if child.unheard:
+        return f"{' '.join(words)} Your inbox was full when it spoke last. {where_it_is(agent)}"
     words.append(
         f"What it said last is {format_id('m', child.result)}, which you got."
         if child.result
@@ -351,4 +359,4 @@ def _swept(state: State, agent: Agent, child: Child, context: Context) -> Decisi
         if agent.online and (late or agent.kind in SPEAKS_BY_COMMANDS):  # a client begins a turn first
             return decide_child_up(state, NoteChildUp(agent.id), context)
         return fail(state, agent, "It was not up in time.", "", context) if late else None
-    return None
+    return tell_unheard(state, agent, child, context)

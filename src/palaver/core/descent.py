@@ -22,6 +22,7 @@ from palaver.protocol.lineage import (
     ChildReserved,
     ChildStarted,
     ChildStopAsked,
+    ChildUnheard,
     ScopeSubDelegated,
 )
 from palaver.protocol.operations.agents import RegisterAgent
@@ -100,10 +101,17 @@ def apply_child_reported(state: State, event: ChildReported) -> None:
     child = state.children.get(event.agent)
     if child is None:
         return
-    child.result = event.message
+    child.result, child.unheard = event.message, False
     parent = state.agents.get(child.parent)
     if child.asked and parent is not None:  # who asks again after a crash gets it
         parent.requests[child.key] = Request(ANSWERED, event.message, ANSWERED)
+
+
+def apply_child_unheard(state: State, event: ChildUnheard) -> None:
+    """The parent was not told: it had no room."""
+    child = state.children.get(event.agent)
+    if child is not None:
+        child.unheard = True
 
 
 def apply_stop_asked(state: State, event: ChildStopAsked) -> None:
@@ -124,7 +132,8 @@ def apply_child_ended(state: State, event: ChildEnded) -> None:
     if agent is not None and child is not None:
         agent.owner = ""
         if not child.asked:
-            state.ended[agent.id] = EndedChild(child.parent, event.how, state.now, child.result)
+            result = 0 if child.unheard else child.result
+            state.ended[agent.id] = EndedChild(child.parent, event.how, state.now, result)
             while len(state.ended) > ENDED_KEPT:
                 del state.ended[next(iter(state.ended))]
     remove_child(state, event.agent)

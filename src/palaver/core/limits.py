@@ -16,6 +16,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     context_bytes_max: int = 16 * 1024
     mailbox_messages_max: int = 10_000
     mailbox_bytes_max: int = 64 * 1024 * 1024
+    reserve_messages_max: int = 1_000
+    """Beyond a full inbox, for what a parent hears of its children."""
+    reserve_bytes_max: int = 16 * 1024 * 1024
     recipients_max: int = 256
     broadcast_unconfirmed_max: int = 50
     """A broadcast to more than this must be confirmed."""

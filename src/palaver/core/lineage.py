@@ -61,6 +61,7 @@ APPLIERS: dict[type, Callable[..., None]] = {
     lineage.ChildStarted: descent.apply_child_started,
     lineage.ChildConfirmed: descent.apply_child_confirmed,
     lineage.ChildReported: descent.apply_child_reported,
+    lineage.ChildUnheard: descent.apply_child_unheard,
     lineage.ChildFailed: descent.apply_child_failed,
     lineage.ChildStopAsked: descent.apply_stop_asked,
     lineage.ChildEnded: descent.apply_child_ended,

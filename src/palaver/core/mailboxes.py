@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from palaver.core.answers import settle_sent
+from palaver.core.answers import answers, settle_sent
 from palaver.core.context import Context, Decision
 from palaver.core.crossing import apply_crossing
 from palaver.core.digests import digest_of
@@ -20,7 +20,7 @@ from palaver.core.listeners import begin_listening
 from palaver.core.recipients import TO_SEVERAL, admit, correlate, status_of, told_again
 from palaver.core.room import has_room
 from palaver.core.roster import caller_agent
-from palaver.core.routing import ON_LINK, check_broadcast, route
+from palaver.core.routing import ON_LINK, Route, check_broadcast, route
 from palaver.core.saying import decide_say
 from palaver.core.state import Agent, Receipt, State
 from palaver.protocol.addresses import SYSTEM, parse_address
@@ -54,8 +54,7 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
         return decide_say(state, sender, operation, context) if on_link else Decision(found.outcome)
     reached, outcomes = found.agents, NOBODY_ELSE
     if found.several or not has_room(reached[0], size, limits):
-        check_broadcast(found, operation, context)
-        reached, outcomes = admit(found, size, context)
+        reached, outcomes = _admit(state, sender, found, operation, size, context)
     if not reached:
         return Decision(Sent(status="sent", note="Nobody was reached.", recipients=outcomes))
     recipients = [agent.id for agent in reached]
@@ -82,6 +81,16 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
     after = settle_sent(state, sender, event, seq, context) if state.children else []
     sent = Sent(id=format_id("m", seq), status=status, note=note, why=why, recipients=outcomes)
     return Decision(sent, [*evidence, event, *after], [body])  # that a message was read goes before its reply
+
+
+def _admit(
+    state: State, sender: Agent, found: Route, operation: SendMessage, size: int, context: Context
+) -> tuple[list[Agent], list[Outcome]]:
+    check_broadcast(found, operation, context)
+    recipients = [agent.id for agent in found.agents]
+    if not found.several and answers(state, sender, recipients, operation.re or "", context):
+        return found.agents, NOBODY_ELSE  # it is read at once and needs no room
+    return admit(found, size, context)
 
 
 def _as_text(body: Any) -> tuple[str, bool]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from palaver.core.context import Context
 from palaver.core.digests import digest_of
-from palaver.core.room import has_room
+from palaver.core.room import has_reserve, has_room
 from palaver.core.state import Agent, State
 from palaver.protocol.addresses import OPERATOR, SYSTEM
 from palaver.protocol.events import AnyEvent, MessageQueued
@@ -18,7 +18,7 @@ class Weight(NamedTuple):
     wakes: bool
     why: str
     lasts: bool = False
-    """It waits as long as anything may: what it tells, or has in it, is told nowhere else."""
+    """What it tells is told nowhere else: it waits as long as anything may, and a full inbox takes it."""
 
 
 WEIGHTS: dict[str, Weight] = {
@@ -130,7 +130,7 @@ def quoted(text: str, length_max: int) -> str:
 
 
 class Post:
-    """Facts that follow from one decision, and notices among them; a full inbox gets none."""
+    """Facts that follow from one decision, and notices among them; a full inbox gets only those that last."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -152,9 +152,13 @@ class Post:
 
     def tell(self, agent: Agent, text: str, kind: str) -> None:
         """A notice, if there is room for it."""
-        context = self._context
-        if has_room(agent, len(text.encode()), context.limits, more=self._told.get(agent.id, 0)):
-            self.put(*notice(agent, text, context, kind))
+        if self.has_room(agent, len(text.encode()), kind):
+            self.put(*notice(agent, text, self._context, kind))
+
+    def has_room(self, agent: Agent, size: int, kind: str) -> bool:
+        """Whether a notice of that kind fits an inbox, behind what this post brings there already."""
+        fits = has_reserve if WEIGHTS[kind].lasts else has_room
+        return fits(agent, size, self.limits, more=self._told.get(agent.id, 0))
 
     def tell_all(
         self, state: State, agents: list[str], text: str, kind: str, *, operator: bool = False

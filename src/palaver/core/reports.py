@@ -2,21 +2,22 @@
 
 What a child finally said comes to the parent under the child's name, whole, so that it is framed as the words
 of an agent; that a turn failed or waits is a notice of ours. Both count as notices: a turn of the parent that
-nothing else has started does not report further up (AUD-7). With a direct link between the two, the words
-cross there and are not told again.
+nothing else has started does not report further up (AUD-7). Words that crossed the direct link of the two are
+not told again. If even the reserve of the parent's inbox is full, the parent hears where the words are as
+soon as it has room.
 """
 
 from __future__ import annotations
 
 from palaver.core.answers import answer_with
-from palaver.core.context import Context
+from palaver.core.context import Context, Decision
 from palaver.core.link_roster import direct_link
 from palaver.core.listeners import is_caused_by_notices
 from palaver.core.notices import WEIGHTS, Post, notice, quoted, words_of
-from palaver.core.room import has_room
-from palaver.core.state import Agent, State
-from palaver.protocol.conversations import TurnEnded
-from palaver.protocol.lineage import ChildReported
+from palaver.core.state import Agent, Child, Link, State
+from palaver.protocol.conversations import LinkPaused, TurnEnded
+from palaver.protocol.events import MessageQueued
+from palaver.protocol.lineage import ChildReported, ChildUnheard
 
 QUOTED_CHARS = 300
 FAILED = {
@@ -42,12 +43,13 @@ def report_turn(
         if event.outcome == "ended" and not event.checkpoint:
             answer_with(state, agent, child, text, post, event.turn)
         return
+    link = direct_link(state, agent, child.parent)
+    if link is not None and _is_link_matter(state, link, agent, child.parent, event, post):
+        return
     parent = state.agents.get(listening_parent(state, agent))
     if child.status == "stopping" and (event.outcome != "ended" or not text):
         return  # its end is told anyway, once
     if parent is None or event.checkpoint or is_caused_by_notices(agent, human=event.human):
-        return
-    if direct_link(state, agent, parent.id) is not None:
         return
     if event.outcome == "ended" and text:
         weak, ttl_s = not WEIGHTS["child_turn"].wakes, context.limits.ttl_s_max
@@ -56,9 +58,42 @@ def report_turn(
         said = f": {quoted(text, QUOTED_CHARS)}" if text else ""
         words = f"Your child {agent.name} {FAILED[event.outcome]}{said}."
         message, text = notice(parent, words, context, "child_turn")
-    if not has_room(parent, message.size, context.limits):
+    if not post.has_room(parent, message.size, "child_turn"):
+        post.add(ChildUnheard(agent.id, event.turn))
         return
     seq = state.seq + len(post.events) + 1
     post.put(message, text)
     if event.outcome == "ended":
         post.add(ChildReported(agent.id, seq))
+
+
+def _is_link_matter(
+    state: State, link: Link, agent: Agent, parent: str, event: TurnEnded, post: Post
+) -> bool:
+    """Whether the direct link of parent and child dealt with this turn; what crossed is its result."""
+    for index, each in enumerate(post.events, 1):
+        if isinstance(each, MessageQueued) and each.link == link.id and parent in each.recipients:
+            post.add(ChildReported(agent.id, state.seq + index))
+            return True
+        if isinstance(each, LinkPaused) and each.link == link.id:
+            return True  # the turn added nothing
+    return event.outcome == "ended" and not event.size
+
+
+def tell_unheard(state: State, agent: Agent, child: Child, context: Context) -> Decision | None:
+    """Tell a parent that has room again where the words are for which it had none."""
+    parent = state.agents.get(child.parent)
+    if parent is None or not child.unheard:
+        return None
+    post = Post(context)
+    text = f"Your child {agent.name} told of turns while your inbox was full. {where_it_is(agent)}"
+    if not post.has_room(parent, len(text.encode()), "child_turn"):
+        return None
+    post.tell(parent, text, "child_turn")
+    post.add(ChildReported(agent.id, state.seq + 1))
+    return Decision(None, post.events, post.texts)
+
+
+def where_it_is(agent: Agent) -> str:
+    """How a parent gets at words that found no room in its inbox."""
+    return f'get_session_data("{agent.name}") shows what it said.'

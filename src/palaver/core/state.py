@@ -188,6 +188,8 @@ class Child(msgspec.Struct, kw_only=True):
     """What of its client's own holds it to its scope: `sandbox`, `rules`, or nothing."""
     asked: bool = False
     """It is there for one question: its first final words are the answer, and then it ends."""
+    unheard: bool = False
+    """Its parent had no room for what it said last, and is to be told where that is."""
 
 
 class EndedChild(msgspec.Struct, frozen=True):

@@ -142,6 +142,14 @@ class ChildReported(Event, tag=word, frozen=True, array_like=True):
     message: int
 
 
+class ChildUnheard(Event, tag=word, frozen=True, array_like=True):
+    """The parent's inbox had no room for what its child said."""
+
+    audience = Audience.CONTROL
+    agent: str
+    turn: str
+
+
 class ChildStopAsked(Event, tag=word, frozen=True, array_like=True):
     """A child is to end."""
 
@@ -171,6 +179,7 @@ LineageEvent: TypeAlias = (
     | ChildConfirmed
     | ChildFailed
     | ChildReported
+    | ChildUnheard
     | ChildStopAsked
     | ChildEnded
 )
