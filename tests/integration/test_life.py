@@ -7,6 +7,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 from contextlib import AsyncExitStack
 
@@ -16,6 +17,7 @@ import palaver
 from tests.integration.program import StartProgram
 from tests.integration.world import (
     ROOT,
+    WITHIN_S,
     Home,
     Join,
     OpenRaw,
@@ -273,6 +275,35 @@ async def test_a_client_without_autostart_says_that_no_broker_runs(home: Home) -
     assert refused.value.code == "unreachable"
     assert "palaver up" in refused.value.advice
     assert not home.starters()
+
+
+GIVES_UP = """
+import asyncio, glob, pathlib, palaver
+
+def children():
+    return any(pathlib.Path(path).read_text() for path in glob.glob("/proc/self/task/*/children"))
+
+async def main():
+    joining = asyncio.create_task(palaver.connect("alice").__aenter__())
+    while not children():
+        await asyncio.sleep(0)
+    joining.cancel()
+    await asyncio.wait({joining})
+    assert joining.cancelled()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.requirement("NET-9")
+async def test_a_client_that_is_cancelled_while_it_starts_a_broker_leaves_nothing_open(home: Home) -> None:
+    words = (sys.executable, "-W", "always", "-c", GIVES_UP)
+    done = await asyncio.to_thread(
+        subprocess.run, words, env=home.environment(), cwd=ROOT, capture_output=True, timeout=2 * WITHIN_S
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    await until(home.brokers, what="the start goes on without it")
+    assert home.palaver("list").returncode == 0
 
 
 @pytest.mark.requirement("NET-9")

@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import subprocess
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -79,27 +80,56 @@ async def _take_start_lock(path: Path) -> int:
 
 async def _start(launch: Launch) -> bool:
     """Start a broker and wait until it listens; False if one holds the lock already."""
-    process = await asyncio.create_subprocess_exec(
-        *launch.command,
-        env=dict(launch.environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        async with asyncio.timeout(START_S):
-            _, said = await process.communicate()
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-        raise PalaverError("not_started", f"The broker did not start within {START_S:.0f} s.") from None
-    if process.returncode == ERRORS["already_running"].exit:
+    code, said = await _run(launch)
+    if code == ERRORS["already_running"].exit:
         return False
-    if process.returncode != 0:
+    if code != 0:
         text = said.decode(errors="replace").strip().splitlines()
         raise PalaverError(
             "not_started", f"The broker did not start: {text[-1] if text else 'no reason given'}"
         )
     return True
+
+
+async def _run(launch: Launch) -> tuple[int, bytes]:
+    """Run the program that starts a broker, to its end even if nobody waits for it any more.
+
+    In a thread, which outlives a caller that is cancelled and its loop: others may count on this start, and a
+    process must be waited for.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[int, bytes]] = loop.create_future()
+
+    def settle(ended: subprocess.CompletedProcess[bytes] | Exception) -> None:
+        if done.done():
+            return
+        if isinstance(ended, subprocess.CompletedProcess):
+            done.set_result((ended.returncode, ended.stderr))
+        else:
+            done.set_exception(_not_started(ended))
+
+    def run() -> None:
+        try:
+            ended: subprocess.CompletedProcess[bytes] | Exception = subprocess.run(
+                launch.command,
+                env=dict(launch.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                timeout=START_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            ended = error
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+            loop.call_soon_threadsafe(settle, ended)
+
+    threading.Thread(target=run, name="palaver-start", daemon=True).start()
+    return await done
+
+
+def _not_started(error: Exception) -> PalaverError:
+    late = isinstance(error, subprocess.TimeoutExpired)
+    why = f"within {START_S:.0f} s" if late else f"at all: {error}"
+    return PalaverError("not_started", f"The broker did not start {why}.")
