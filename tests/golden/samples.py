@@ -132,7 +132,7 @@ SAMPLES: tuple[AnyEvent, ...] = (
     MessagesReturned("a2", [5, 6]),
     MessagesRead("a2", [5, 6], "confirm"),
     MessageAnswered("a2", 5),
-    MessagesExpired("a2", [7]),
+    MessagesExpired("a2", [7, 8], [8]),
     TopicJoined("a2", "build"),
     TopicLeft("a2", "build"),
     TurnEnded("a2", "turn 7", "ended", 12, "0123456789abcdef0123456789abcdef", True, True, True),

@@ -15,6 +15,7 @@ import palaver
 from palaver.settings import load_settings
 from tests.integration.program import StartProgram
 from tests.integration.world import WITHIN_S, Home, Join, until
+from tests.surfaces.cli_world import run_at_terminal
 
 FAR = 1e12
 
@@ -266,6 +267,56 @@ async def test_the_mark_of_a_repeat_outlives_a_break_before_the_message_is_shown
         line.close()
     await until(lambda: client._connection is not line and offered(second))  # pyright: ignore[reportPrivateUsage]
     assert [message.repeat for message in await second.messages(wait_s=WITHIN_S)] == [True]
+
+
+@pytest.mark.requirement("REC-2", "REC-3")
+@pytest.mark.parametrize("how", [(), ("--forget",)], ids=["leave", "forget"])
+async def test_an_agent_that_is_made_to_leave_is_told_and_shows_nothing_more(
+    home: Home, join: Join, how: tuple[str, ...]
+) -> None:
+    alice = await join("alice")
+    async with palaver.connect("worker", home=home.path) as worker:
+        sent = await alice.send("worker", "once")
+        await until(lambda: offered(worker))
+        line = worker._client._connection  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess]
+        done = await asyncio.to_thread(run_at_terminal, home, "unregister", "worker", *how)
+        assert done.code == 0, done.out
+        await until(lambda: line is not None and not line.alive)
+        with pytest.raises(palaver.PalaverError) as told:
+            await worker.messages(wait_s=WITHIN_S)
+        assert (told.value.code, told.value.message) == ("forbidden", "This agent was made to leave.")
+    again = await join("worker")
+    if how:
+        (notice,) = await alice.messages(wait_s=WITHIN_S)
+        (receipt,) = (await alice.status(sent.id)).recipients
+        assert notice.body.startswith(f"Handed over to worker, but not confirmed: {sent.id}")
+        assert (receipt.state, receipt.evidence) == ("expired", "maybe read")
+    else:
+        assert [message.repeat for message in await again.messages(wait_s=WITHIN_S)] == [True]
+
+
+@pytest.mark.requirement("REC-2", "REC-3")
+async def test_what_a_frozen_agent_shows_after_it_was_made_to_leave_is_marked_for_the_next(
+    home: Home, join: Join, program: StartProgram
+) -> None:
+    alice, frozen = await join("alice"), await program("worker")
+    sent = await alice.send("worker", "once")
+    await until(lambda: is_delivered(alice, sent.id))
+    frozen.freeze()
+    try:
+        done = await asyncio.to_thread(run_at_terminal, home, "unregister", "worker")
+        assert done.code == 0, done.out
+        second = await join("worker")
+        assert [message.repeat for message in await second.messages(wait_s=WITHIN_S)] == [True]
+    finally:
+        frozen.thaw()
+    shown = await frozen.call("messages", 0)  # a refusal if it has read its socket first
+    assert isinstance(shown, dict) or len(shown) <= 1
+
+
+async def is_delivered(agent: palaver.Agent, message: str) -> bool:
+    """Whether a message is on its way into its recipient's hands."""
+    return (await agent.status(message)).recipients[0].state == "delivered"
 
 
 async def is_away(agent: palaver.Agent, name: str) -> bool:

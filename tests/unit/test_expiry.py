@@ -7,6 +7,8 @@ import pytest
 from palaver.core.context import ExpireDue, HandOver, StartBroker
 from palaver.core.limits import Limits
 from palaver.protocol.events import MessageQueued, MessagesExpired
+from palaver.protocol.ids import parse_id
+from palaver.protocol.operations.agents import UnregisterAgent
 from tests.unit.mesh import OPERATOR, Mesh
 
 HOUR = 3_600.0
@@ -72,6 +74,47 @@ def test_the_sender_is_told_once_in_one_notice_for_all() -> None:
     )
     expire(mesh, 1)
     assert len(mesh.agent("alice").pending) == 1
+
+
+def held(mesh: Mesh) -> None:
+    """Bob comes back and is handed what waits."""
+    mesh.register("bob", session="back")
+    mesh.run(HandOver(mesh.agent("bob").id))
+
+
+@pytest.mark.requirement("REC-2")
+def test_what_was_handed_over_is_not_called_undelivered_when_its_recipient_is_forgotten() -> None:
+    mesh, (first,) = mail(limits=Limits(window_messages_max=1))
+    second = mesh.send("alice", "bob").id
+    held(mesh)
+    mesh.run(UnregisterAgent(name="bob", forget=True), OPERATOR)
+    why = "(the agent was removed)"
+    assert mesh.bodies("alice") == [
+        f"Not delivered to bob: {second} {why}. Handed over to bob, but not confirmed: {first} {why}."
+    ]
+    assert [event.shown for event in mesh.of_type(MessagesExpired)] == [[parse_id("m", first)]]
+
+
+@pytest.mark.requirement("REC-2")
+def test_what_a_session_may_have_shown_before_it_ended_is_not_called_undelivered_in_the_end() -> None:
+    mesh, (message,) = mail()
+    held(mesh)
+    mesh.claim("bob", message)
+    mesh.lose("bob")
+    expire(mesh, HOUR)
+    why = "(its time to live ran out)"
+    assert mesh.bodies("alice") == [f"Handed over to bob, but not confirmed: {message} {why}."]
+
+
+@pytest.mark.requirement("REC-2")
+@pytest.mark.parametrize("shown", [True, False])
+def test_who_forgets_itself_says_what_it_has_shown(shown: bool) -> None:
+    mesh, (message,) = mail()
+    held(mesh)
+    words = [message] if shown else []
+    mesh.run(UnregisterAgent(forget=True, shown=words), mesh.caller("bob"))
+    (text,) = mesh.bodies("alice")
+    assert text.startswith("Handed over" if shown else "Not delivered")
 
 
 def test_each_sender_hears_of_its_own_messages_only() -> None:

@@ -16,6 +16,7 @@ import msgspec
 from palaver.broker.ports import Source
 from palaver.core.records import StoredMessage
 from palaver.core.state import Agent, State
+from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import (
     AgentForgotten,
     AgentOffline,
@@ -31,6 +32,8 @@ from palaver.protocol.frames import format_offer
 from palaver.protocol.ids import format_id, parse_id
 
 CLAIMED_MAX = 1_024
+ENDED = ("This agent was made to leave.", "Connect again to come back.")
+"""What its client is told."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -59,6 +62,8 @@ class Delivery:
         self._grant_s = grant_s
         """How long after a sign of life a client has what it was offered to itself; 0: it always asks."""
         self._endings: list[str] = []
+        self._leaving: set[int] = set()
+        """Of this tick: the connections that took their leave themselves."""
         self._callable: list[str] = []
         self.sessions: dict[str, Session] = {}
         self.dirty: set[str] = set()
@@ -112,21 +117,33 @@ class Delivery:
         elif isinstance(event, AgentForgotten | AgentOffline):
             self._endings.append(event.agent)
 
+    def leave(self, source: Source) -> None:
+        """A connection has said that its agent, or another one, leaves."""
+        self._leaving.add(id(source))
+
     def forget_tick(self) -> None:
         """The tick never was: its sessions did not end, and everybody may have something waiting."""
         self._endings.clear()
+        self._leaving.clear()
         self._callable.clear()
         self.dirty.update(self.sessions)
 
     def settle(self, state: State) -> None:
-        """After the commit: let go of sessions that are over."""
+        """After the commit: let go of sessions that are over.
+
+        A client that may show what it was offered, and did not end its session itself, has to know of the
+        end: the next session gets the same messages.
+        """
         for agent_id in self._endings:
             agent, session = state.agents.get(agent_id), self.sessions.get(agent_id)
             ended = agent is None or (not agent.online and agent.offline_reason != "silent")
             if session is not None and ended:
                 del self.sessions[agent_id]
                 session.source.detach()
+                if session.grants and id(session.source) not in self._leaving:
+                    session.source.dismiss(PalaverError("forbidden", *ENDED))
         self._endings.clear()
+        self._leaving.clear()
 
     def ready(self) -> list[str]:
         """Agents that something may be handed to now; each is returned once."""

@@ -45,7 +45,14 @@ from palaver.core.state import State
 from palaver.protocol.errors import PalaverError
 from palaver.protocol.events import AnyEvent, MessageQueued, format_batch
 from palaver.protocol.operations import AnyOperation
-from palaver.protocol.operations.agents import Done, PathRecord, RegisterAgent, Registered, UpdateAgent
+from palaver.protocol.operations.agents import (
+    Done,
+    PathRecord,
+    RegisterAgent,
+    Registered,
+    UnregisterAgent,
+    UpdateAgent,
+)
 from palaver.protocol.operations.base import Reply
 from palaver.protocol.operations.feed import WatchFeed
 from palaver.protocol.operations.messages import ClaimMessages, Sent
@@ -270,6 +277,8 @@ class Engine:
             bind_registered(self.delivery, tick, source, command, reply)
         elif type(command) is UpdateAgent or (type(command) is PlaceSession and type(reply) is Registered):
             bind_updated(self.delivery, tick, source, reply)
+        elif type(command) is UnregisterAgent:
+            self.delivery.leave(source)
         elif type(command) is WatchFeed:
             self.feed.watch(source)
 

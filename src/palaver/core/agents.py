@@ -260,10 +260,12 @@ def decide_unregister(state: State, operation: UnregisterAgent, context: Context
         raise PalaverError("conflict", f"{agent.name!r} is a child that runs.", "Stop it first.")
     events: list[AnyEvent] = []
     texts: list[str] = []
+    shown = _shown(agent, operation, context)
     if agent.online or agent.offline_reason == "silent":
-        events.append(AgentOffline(agent.id, "left", _shown(agent, operation, context)))
+        events.append(AgentOffline(agent.id, "left", shown))
     if operation.forget:
-        expired = expire_all(state, agent, context)
+        own_word = operation.shown is not None and context.caller.holds and own
+        expired = expire_all(state, agent, context, held=shown if own_word else None)
         events += [*expired.events, AgentForgotten(agent.id)]
         texts += expired.texts
     return Decision(Done(), events, texts)

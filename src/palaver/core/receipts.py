@@ -213,20 +213,33 @@ def decide_expire(state: State, _command: ExpireDue, context: Context) -> Decisi
     return _expire(state, due, context, "its time to live ran out")
 
 
-def expire_all(state: State, agent: Agent, context: Context, *, untold: str = "") -> Decision:
-    """Expire everything that waits for an agent that is about to be forgotten; one sender may know."""
+def expire_all(
+    state: State, agent: Agent, context: Context, *, untold: str = "", held: list[int] | None = None
+) -> Decision:
+    """Expire everything that waits for an agent that is about to be forgotten; one sender may know.
+
+    What it was handed may have been read, unless its client itself says what of that it has shown (`held`).
+    """
     seqs = sorted([*agent.pending, *agent.leased])
-    return _expire(state, [(agent, seqs)] if seqs else [], context, "the agent was removed", untold)
+    due = [(agent, seqs)] if seqs else []
+    return _expire(state, due, context, "the agent was removed", untold=untold, held=held)
 
 
 def _expire(
-    state: State, due: list[tuple[Agent, list[int]]], context: Context, why: str, untold: str = ""
+    state: State,
+    due: list[tuple[Agent, list[int]]],
+    context: Context,
+    why: str,
+    *,
+    untold: str = "",
+    held: list[int] | None = None,
 ) -> Decision:
     events: list[AnyEvent] = []
     texts: list[str] = []
     told: dict[str, int] = {}
     for agent, seqs in due:
-        events.append(MessagesExpired(agent.id, seqs))
+        shown = [seq for seq in seqs if _may_be_read(agent, seq, held)]
+        events.append(MessagesExpired(agent.id, seqs, shown))
         by_sender: dict[str, list[int]] = {}
         for seq in seqs:
             receipt = agent.pending.get(seq) or agent.leased[seq]
@@ -239,18 +252,36 @@ def _expire(
             if held >= context.limits.mailbox_messages_max:
                 continue  # its status still tells
             told[sender_id] = told.get(sender_id, 0) + 1
-            event, text = _loss_notice(sender, agent, lost, why, context)
+            event, text = _loss_notice(sender, agent, lost, why, set(shown), context)
             events.append(event)
             texts.append(text)
     return Decision(None, events, texts)
 
 
+def _may_be_read(agent: Agent, seq: int, held: list[int] | None) -> bool:
+    receipt = agent.leased.get(seq)
+    if receipt is None:
+        return bool(agent.pending[seq].seen_by)
+    return bool(receipt.seen_by) or held is None or seq in held
+
+
 def _loss_notice(
-    sender: Agent, recipient: Agent, lost: list[int], why: str, context: Context
+    sender: Agent, recipient: Agent, lost: list[int], why: str, shown: set[int], context: Context
 ) -> tuple[MessageQueued, str]:
-    ids = [format_id("m", seq) for seq in lost]
-    shown = ", ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")
-    return notice(sender, f"Not delivered to {recipient.name}: {shown} ({why}).", context, "lost", re=ids[0])
+    """One notice for all that a sender lost; what may have been read is not called undelivered."""
+    unread = [seq for seq in lost if seq not in shown]
+    unsure = [seq for seq in lost if seq in shown]
+    words: list[str] = []
+    if unread:
+        words.append(f"Not delivered to {recipient.name}: {_named(unread)} ({why}).")
+    if unsure:
+        words.append(f"Handed over to {recipient.name}, but not confirmed: {_named(unsure)} ({why}).")
+    return notice(sender, " ".join(words), context, "lost", re=format_id("m", lost[0]))
+
+
+def _named(seqs: list[int]) -> str:
+    ids = ", ".join(format_id("m", seq) for seq in seqs[:10])
+    return ids + (f" and {len(seqs) - 10} more" if len(seqs) > 10 else "")
 
 
 def apply_expired(state: State, event: MessagesExpired) -> None:

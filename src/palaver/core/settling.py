@@ -8,6 +8,9 @@ from typing import NamedTuple
 from palaver.core.context import Settled
 from palaver.protocol.events import AnyEvent, MessageAnswered, MessagesExpired, MessagesRead
 
+MAYBE_READ = "maybe read"
+"""In place of evidence: handed over to a session that ended without a word of it."""
+
 
 class FinalReceipt(NamedTuple):
     """One receipt that reached a final state; an empty evidence keeps the one that stands."""
@@ -28,7 +31,11 @@ def final_receipts(events: Iterable[AnyEvent], at: float) -> list[FinalReceipt]:
         elif isinstance(event, MessageAnswered):
             rows.append(FinalReceipt(event.seq, event.agent, "answered", "", at))
         elif isinstance(event, MessagesExpired):
-            rows += [FinalReceipt(seq, event.agent, "expired", "", at) for seq in event.seqs]
+            shown = set(event.shown)
+            rows += [
+                FinalReceipt(seq, event.agent, "expired", MAYBE_READ if seq in shown else "", at)
+                for seq in event.seqs
+            ]
     return rows
 
 

@@ -189,12 +189,15 @@ class MessageAnswered(Event, tag=_word, frozen=True, array_like=True):
     seq: int
 
 
-class MessagesExpired(Event, tag=_word, frozen=True, array_like=True):
+class MessagesExpired(Event, tag=_second_word, frozen=True, array_like=True):
     """Messages waited past their time to live, or their recipient was forgotten."""
 
     audience = Audience.CONTROL
+    version = 2
     agent: str
     seqs: list[int]
+    shown: list[int] = []
+    """Those of them that a session may have shown before it ended without a word of it."""
 
 
 class TopicJoined(Event, tag=_word, frozen=True, array_like=True):
@@ -271,6 +274,7 @@ def _name_owner(word: str, place: int) -> Upcaster:
 UPCASTERS: dict[str, Upcaster] = {
     "agent_registered": _name_owner("agent_registered.2", 7),
     "session_started": _name_owner("session_started.2", 6),
+    "messages_expired": lambda row: ["messages_expired.2", *row[1:]],
 }
 """From a retired journal word to a function that rewrites such an event into its next shape."""
 
