@@ -147,6 +147,8 @@ async def test_mail_enters_the_main_conversation_and_not_a_sub_agents(stage: Sta
     assert not any(QUESTION in request.text for request in theirs), "it entered the sub-agent's context"
     once([request for request in stage.requests if PROMPT in request.text][-1])
     await stage.until_read(sent)
+    known = {peer.name for peer in await stage.alice.peers(all=True)}
+    assert known - {"alice"} == {stage.agent}, "a sub-agent that has called a tool is no agent of its own"
 
 
 async def until_sub(stage: Stage) -> None:

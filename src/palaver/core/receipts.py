@@ -248,8 +248,8 @@ def _expire(
             sender = state.agents.get(sender_id)  # none for a notice: its own expiry is not told
             if sender is None or sender is agent or sender_id == untold:
                 continue
-            held = len(sender.pending) + len(sender.leased) + told.get(sender_id, 0)
-            if held >= context.limits.mailbox_messages_max:
+            waiting = len(sender.pending) + len(sender.leased) + told.get(sender_id, 0)
+            if waiting >= context.limits.mailbox_messages_max:
                 continue  # its status still tells
             told[sender_id] = told.get(sender_id, 0) + 1
             event, text = _loss_notice(sender, agent, lost, why, set(shown), context)

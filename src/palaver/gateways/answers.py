@@ -126,6 +126,7 @@ def wake_word(peer: AgentRecord) -> str:
 
 BY_ITSELF = "A reply comes by itself."
 BY_FETCHING = "Fetch a reply later with get_messages."
+TO_MAIN = "A reply goes to your main conversation."
 
 
 def say_sent(reply: Sent, operation: SendMessage, ttl_s: float, coming: str = BY_FETCHING) -> Answer:

@@ -48,6 +48,13 @@ BEAT_S = 5.0
 REQUEST_S = 45.0
 """How long the deprecated blocking request is held; some clients give a call up after a minute."""
 
+MAIN_ONLY = (TakeMessages, PeekMessages, RegisterAgent, UpdateAgent, UnregisterAgent)
+"""What a sub-agent may not do in the name of its main conversation: take its mail, or change who it is."""
+DELEGATE = (
+    "You are a sub-agent: mail, and the agent's name, belong to the main conversation.",
+    "You can send and look around.",
+)
+
 Progress = Callable[[float, float, str], Awaitable[None]]
 """How far, of how much, and what."""
 
@@ -104,6 +111,8 @@ class Calls:
     async def _carry_out(
         self, tool: Tool, operation: Operation[Any], wait_s: float | None, ask: Ask
     ) -> Answer:
+        if self._joining.is_delegate and isinstance(operation, MAIN_ONLY):
+            raise PalaverError("forbidden", *DELEGATE)
         if isinstance(operation, TakeMessages):
             return self._say_taken(operation, await self._take(operation, wait_s or 0.0, ask))
         if isinstance(operation, RegisterAgent):
@@ -268,6 +277,8 @@ class Calls:
 
     def _say_sent(self, operation: SendMessage, reply: Sent) -> Answer:
         coming = answers.BY_ITSELF if self._session.gets_mail_by_itself else answers.BY_FETCHING
+        if self._joining.is_delegate:
+            coming = answers.TO_MAIN
         answer = answers.say_sent(reply, operation, self._limits.ttl_s, coming)
         more = link_answers.say_direct(reply, str(operation.to))
         return answer._replace(text=f"{answer.text} {more}") if more else answer

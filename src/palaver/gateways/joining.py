@@ -11,7 +11,7 @@ from palaver.core.state import Agent
 from palaver.gateways.sessions import ShimSession
 from palaver.protocol.addresses import NAME_LENGTH_MAX, is_name
 from palaver.protocol.errors import PalaverError
-from palaver.protocol.operations.agents import RegisterAgent, Registered
+from palaver.protocol.operations.agents import RegisterAgent, Registered, UnregisterAgent
 
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_]+")
 PROBE = "palaver/thread"
@@ -52,6 +52,10 @@ CLIENTS = {
 class Threads(Protocol):
     """Who knows which of a client's conversations a session serves."""
 
+    def agent_of(self, thread: str, /) -> Agent | None:
+        """The agent that a conversation is, if that is known for certain."""
+        ...
+
     def joined(self, seat: Joining, /) -> None:
         """A session has joined."""
         ...
@@ -69,6 +73,8 @@ class Joining:
         self._threads = threads
         self._lock = asyncio.Lock()
         self._info: dict[str, Any] = {}
+        self._parent = ""
+        """Of a sub-agent: the conversation that started it."""
         self.note = ""
         """Says so if the name is not the one asked for; told once."""
 
@@ -105,18 +111,27 @@ class Joining:
     def hear(self, number: int, params: Any, conversation: str) -> None:
         """A tool call came in a conversation; one that palaver had the client make is not the model's."""
         meta = cast("dict[str, Any]", params).get("_meta") if isinstance(params, dict) else None
+        self._parent = _parent_of(meta) or self._parent
         if conversation and self._threads is not None:
             self._threads.know(self, conversation)
         if not isinstance(meta, dict) or PROBE not in meta:
             self._session.note_call(number, conversation)
 
+    @property
+    def is_delegate(self) -> bool:
+        """Whether a sub-agent speaks here, in the name of its main conversation."""
+        return bool(self._parent and self._session.caller.agent) and not self._session.caller.holds
+
     async def ensure(self) -> Agent:
-        """Be an agent: the one this session was, or a new one.
+        """Be an agent: the one this session was, or a new one; a sub-agent speaks as its main conversation.
 
         Raises:
             PalaverError: it may not.
         """
         async with self._lock:
+            main = self._main()
+            if main is not None:
+                return await self._speak_for(main)
             if self._session.agent is None:
                 before = self._session.known()
                 await (self._resume(before) if before is not None else self._join())
@@ -126,6 +141,24 @@ class Joining:
         if agent is None:
             raise PalaverError("not_registered", "This session has no agent at the moment.", "Try again.")
         return agent
+
+    def _main(self) -> Agent | None:
+        """The agent of the conversation that started this sub-agent, if that is certain."""
+        if not self._parent:
+            return None
+        if self.is_delegate:
+            return self._session.spoken_for
+        known = None if self._threads is None else self._threads.agent_of(self._parent)
+        return known or self._session.first_of_client()
+
+    async def _speak_for(self, main: Agent) -> Agent:
+        """Be no agent of one's own any more: nobody writes to a sub-agent, and it takes no mail (REC-6)."""
+        if self._session.agent is not None:
+            await self._session.ask(UnregisterAgent(forget=True))
+        if not self.is_delegate:
+            self._session.attach(main.id, holds=False)
+            self.note = f"You are a sub-agent of {main.name!r} and speak as it."
+        return main
 
     async def register(self, name: str, kind: str, capabilities: list[str] | None) -> Registered:
         """Become an agent under a name and kind of the client's choosing."""
@@ -196,3 +229,12 @@ def default_name(cwd: str, short: str) -> str:
     room = NAME_LENGTH_MAX - len(short) - 4
     name = f"{folder[:room].rstrip('-_')}-{short}" if folder else short
     return name if is_name(name) else "agent"
+
+
+def _parent_of(meta: Any) -> str:
+    """The conversation that started the sub-agent whose call this is; empty for any other call."""
+    turn = cast("dict[str, Any]", meta).get("x-codex-turn-metadata") if isinstance(meta, dict) else None
+    if not isinstance(turn, dict) or cast("dict[str, Any]", turn).get("thread_source") != "subagent":
+        return ""
+    session = cast("dict[str, Any]", turn).get("session_id")
+    return session if isinstance(session, str) else ""

@@ -279,11 +279,25 @@ class ShimSession(asyncio.Protocol):
         """The set of tool names that its client uses."""
         return self.hello.dialect
 
+    @property
+    def spoken_for(self) -> Agent | None:
+        """The agent in whose name this session speaks, its own or not."""
+        return self._engine.state.agents.get(self.caller.agent)
+
     def known(self) -> Agent | None:
         """The agent that this instance was before its connection broke."""
         return next(
             (each for each in self._engine.state.agents.values() if each.session == self.instance), None
         )
+
+    def first_of_client(self) -> Agent | None:
+        """The agent of the client's process that joined first, if that process has one main conversation."""
+        owner, agents = self._nobody.owner, self._engine.state.agents.values()
+        if self._client is None or is_app_server(self._client.pid):
+            return None
+        own = self.caller.agent if self.caller.holds else ""
+        others = (each for each in agents if each.owner == owner and each.online and each.id != own)
+        return min(others, key=lambda each: each.connected_at, default=None) if owner else None
 
     def id_of(self, name: str) -> str:
         """An agent's id, for records that show ids where we use names."""
