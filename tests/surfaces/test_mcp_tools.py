@@ -202,7 +202,9 @@ async def test_mail_for_one_who_is_away_is_queued_and_comes_later(enter: Enter) 
     assert sent.data["status"] == "queued"
     assert "offline" in sent.text
     assert "Do not resend" in sent.text
-    assert (await alice.call("message_status", id=sent.data["id"])).text.endswith("bob: pending")
+    assert (await alice.call("message_status", id=sent.data["id"])).text.startswith(
+        f"{sent.data['id']} to bob: pending: offline"
+    )
     back = await enter("bob")
     assert (await back.call("subscribe", topic="#x")).data["waiting"] == 1
     assert [each["id"] for each in (await back.call("get_messages")).data["messages"]] == [sent.data["id"]]
@@ -331,7 +333,9 @@ async def test_peeking_takes_nothing(enter: Enter) -> None:
         seen = await bob.call("peek_messages")
         assert [each["id"] for each in seen.data["messages"]] == [sent]
         assert seen.data["waiting"] == 1
-    assert (await alice.call("message_status", id=sent)).text == f"{sent} to bob: pending"
+    assert (
+        await alice.call("message_status", id=sent)
+    ).text == f"{sent} to bob: pending: read when it next asks"
     await bob.call("get_messages")
     assert (await alice.call("message_status", id=sent)).text == f"{sent} to bob: delivered"
     await bob.call("heartbeat")

@@ -28,6 +28,7 @@ AGENT: Facts = {
     "muted": False,
     "muted_until": 0.0,
     "paths": [],
+    "terminal": "",
     "deaf": False,
     "unreached": "",
     "waits": "",

@@ -39,7 +39,8 @@ class Waiting:
         """Why a message still waits in an agent's inbox; empty if it is on its way as expected."""
         now = self._context.now
         if not agent.online:
-            return f"offline for {format_span(now - agent.gone_at)}" if agent.gone_at else "offline"
+            away_s = now - agent.gone_at
+            return f"offline for {format_span(away_s)}" if agent.gone_at and away_s >= 1 else "offline"
         contact = self._contact(agent.id)
         if receipt.lease:
             return why_open(agent, receipt, contact, now - self._handed_at(receipt.lease, sent_at), now)
