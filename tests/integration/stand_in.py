@@ -64,6 +64,13 @@ class StandIn:
         done = subprocess.run(command, input=payload.encode(), capture_output=True, check=False, timeout=20)
         return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 
+    def say(self, path: str, data: str) -> str:
+        """Have a child say something to the broker, as a hook does; what it answers."""
+        script = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])"
+        script += "; s.sendall(sys.argv[2].encode()); sys.stdout.write(s.recv(65536).decode())"
+        command = [sys.executable, "-c", script, path, data]
+        return subprocess.run(command, capture_output=True, check=True, timeout=20).stdout.decode()
+
     def shell(self, command: str, payload: str) -> Any:
         """Run a hook's command line as a client does."""
         done = subprocess.run(

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from palaver import Agent
+from palaver.broker.identity import Process
+from palaver.gateways.sessions import client_of
 from palaver.integrations.install.spec import Programs
 from tests.integration.hook_client import CODEX, SESSION, Client, activity, open_client, restart
 from tests.integration.stand_in import RELAY
@@ -179,6 +181,28 @@ async def test_a_prompt_and_a_compaction_do_not_bring_a_stopped_broker_back(
         assert not home.starters()
         await client.hook("SessionStart", source="clear")
         await until(home.brokers, what="a broker")
+
+
+@pytest.mark.requirement("FIRST-1", stage="contact")
+async def test_mail_that_is_there_before_a_late_start_wakes_the_session(
+    two: list[Client], home: Home, join: Join
+) -> None:
+    home.up()
+    client, _ = two
+    await client.do("join", name="worker")
+    alice = await join("alice")
+    await alice.send("worker", "Wake up.")
+    await client.do("wait", client=CLAUDE)  # as one of an earlier version, which does not tell whose it is
+    payload = told(client, "session", source="startup").encode()
+    facts = {"version": 1, "client": CLAUDE, "bytes": len(payload), "listens": False}
+    hello = json.dumps({"palaver": 1, "program": "hook", "hook": facts}).encode() + b"\n" + payload
+    assert await client.do("say", path=str(home.settings.socket), data=hello.decode()) == ""
+    assert "Wake up." in (await client.do("woken", within_s=WITHIN_S))["err"]
+
+
+def test_a_shim_whose_client_is_gone_does_not_take_init_for_it() -> None:
+    shim, init = Process(4711, "889", 1, terminal=False), Process(1, "0", 0, terminal=False)
+    assert client_of([shim, init]) is None, "everybody would be beneath that agent"
 
 
 # -- a broker that stalls ------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 DEPTH_MAX = 64
+INIT = 1
+"""The process that adopts those whose parent is gone."""
 
 
 class Credentials(NamedTuple):

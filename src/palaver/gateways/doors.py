@@ -7,7 +7,7 @@ import logging
 
 import msgspec
 
-from palaver.broker.identity import ancestry
+from palaver.broker.identity import INIT, ancestry
 from palaver.broker.server import Server, Visit
 from palaver.core.state import Agent
 from palaver.gateways.books import Book
@@ -112,7 +112,7 @@ class WaiterDoor:
         chain = ancestry(visit.pid)
         guest = WaiterGuest(self, visit, [process.word for process in chain])
         visit.transport.set_protocol(guest)
-        if len(chain) < 2 or is_headless(chain[1].pid) or self._has_younger(guest):
+        if len(chain) < 2 or chain[1].pid == INIT or is_headless(chain[1].pid) or self._has_younger(guest):
             guest.end(b"0\n")
             return
         if (older := self._waiters.get(guest.client)) is not None:

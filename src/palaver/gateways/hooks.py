@@ -162,6 +162,8 @@ class Hooks:
         elif not fetched.text:
             endings += book.close(event)
         self._tell(book, endings)
+        if agent.pending and not listens():
+            self.mail(agent.id)  # it took nothing along, and the client may be idle
         text = fetched.text
         if book.takes(event) and listens() and (text or not event.continues):
             text = "\n\n".join(filter(None, (self._placing.take_note(agent.id), text)))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from palaver.broker.engine import Engine
-from palaver.broker.identity import Process, ancestry, group_of, read_process
+from palaver.broker.identity import INIT, Process, ancestry, group_of, read_process
 from palaver.broker.server import Visit
 from palaver.core.context import Caller, NoteEvidence, PlaceSession, ReturnLease, Seat
 from palaver.core.descent import child_above
@@ -458,8 +458,13 @@ class ShimSession(asyncio.Protocol):
 
 
 def client_of(chain: list[Process]) -> Process | None:
-    """The program that started the shim; a shell that only runs its command line is not it."""
+    """The program that started the shim; a shell that only runs its command line is not it.
+
+    Nor is `init`, which a shim has for a parent when its client is gone: everybody is beneath that.
+    """
     for process in chain[1:]:
+        if process.pid == INIT:
+            return None
         if not is_wrapper(process.pid):
             return process
     return None

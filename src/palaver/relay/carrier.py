@@ -103,7 +103,7 @@ def main() -> int:
         if isinstance(error, TimeoutError):
             mark(stalled)
         if begins and is_start(payload):
-            answer = start(path, client, payload, folder, home, cut=cut, deadline=deadline)
+            start(path, client, payload, folder, home, cut=cut, deadline=deadline)
     if not answer or answer.startswith(REFUSAL):
         answer = judge(client, payload, folder, cut=cut)
     if answer and answer != NOTHING:
@@ -154,10 +154,11 @@ def is_start(payload: bytes) -> bool:
 
 def start(
     path: str, client: str, payload: bytes, home: str, named: str | None, *, cut: bool, deadline: float
-) -> bytes:
+) -> None:
     """A session starts and no broker answers: note it for the next one, start that, and wait a moment for it.
 
-    The note comes first: a broker that comes up meanwhile reads it, or we reach that broker.
+    The note comes first: a broker that comes up meanwhile reads it, or we reach that broker. So late we take
+    no mail along: what waits then wakes the session, or comes with its first prompt.
     """
     from palaver.relay.starter import Starter  # noqa: PLC0415 - hardly ever needed
     from palaver.relay.starts import leave  # noqa: PLC0415
@@ -166,15 +167,13 @@ def start(
     starter = Starter(os.environ, named)
     while left(deadline) > RETRY_S:
         try:
-            answer = ask(path, greeting(client, payload, cut=cut, until=deadline), deadline=deadline)
+            said = ask(path, greeting(client, payload, cut=cut, until=0.0), deadline=deadline)
         except TimeoutError:
-            break
+            return
         except OSError:
             starter.step()
             time.sleep(RETRY_S)
             continue
-        if answer.startswith(REFUSAL):
-            break
-        unlink(note)  # the broker may have read it already
-        return answer
-    return b""
+        if not said.startswith(REFUSAL):
+            unlink(note)  # the broker may have read it already
+        return
