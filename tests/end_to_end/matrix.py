@@ -63,6 +63,8 @@ COLUMNS = {
     "reply": "an answer with `re` makes the receipt `answered`",
     "final text": "a turn's end is noted once, with the final answer alone: nothing from before a tool call",
     "headless speed": "a headless run ends as fast as without palaver (the median ratio of pairs of runs)",
+    "who woke it": "the human sees on the client's screen who woke the agent, and the first words",
+    "/clear or /new": "mail enters the conversation that the human began anew, once, never the one before",
     "uninstall": "after `palaver uninstall` every file is as before, byte for byte",
 }
 

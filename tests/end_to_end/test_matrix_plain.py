@@ -28,6 +28,8 @@ impossible(ROW, "model error", "what the model was asked is not known; the tools
 impossible(ROW, "beyond time-out", "a server cannot start a turn, sooner or later")
 impossible(ROW, "final text", "it does not tell when a turn ends, nor what the model says")
 impossible(ROW, "headless speed", "it has no runs that could end")
+impossible(ROW, "who woke it", "a server cannot start a turn, and shows nothing on the client's screen")
+impossible(ROW, "/clear or /new", "MCP does not tell which conversation a call belongs to")
 impossible(ROW, "uninstall", "nothing is installed")
 
 

@@ -92,12 +92,10 @@ class Engine:
         self.answerers: dict[type, Callable[[Any], Reply]] = {}
         """Operations that the broker answers of itself, not out of the state."""
         self.slow: dict[type, Callable[[Source, int, Any], None]] = {}  # answered later, beside the loop
-        self.alone: set[type] = set()
-        """Those of them that must find nothing uncommitted."""
+        self.alone: set[type] = set()  # those of them that must find nothing uncommitted
         self.activities: dict[str, str] = {}
         """What agents are doing, as their clients tell: `busy`, `idle` and so on, by agent id."""
-        self.paths: Callable[[str], list[PathRecord]] = lambda _agent: []
-        """How mail gets into an agent's model."""
+        self.paths: Callable[[str], list[PathRecord]] = lambda _agent: []  # how mail gets into its model
         self.contact: Callable[[str], Contact | None] = lambda _agent: None
         """What is known of the client of an agent that fetches its mail."""
         self.refusals = Refusals()
@@ -112,8 +110,7 @@ class Engine:
             contact=self.contact_of,
         )
         self.feed = Feed(lookups.former_name)
-        self.observers: list[Callable[[], None]] = []
-        """Called after each tick that committed something; `committed` is what."""
+        self.observers: list[Callable[[], None]] = []  # called after each tick that `committed` something
         self.committed: list[AnyEvent] = []
         self.limits = limits
         self._context = lookups.context(NOBODY, limits, alive)

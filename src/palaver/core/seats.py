@@ -46,7 +46,7 @@ def choose(state: State, kind: str, seat: Seat, context: Context, me: Agent | No
     if me is not None and is_seated(me, seat.conversation) and me.pane != UNKNOWN_PANE:
         return Choice(me)
     had = _bearer_of(state, seat.conversation)
-    if had is not None and not (had is me and me.provisional):
+    if had is not None and not (me is not None and had is me and me.provisional):
         current = had.conversations[-1] == seat.conversation
         own = current or (had.pane == seat.pane and _is_here(had, seat))
         if had is me or _has_mail_already(me):

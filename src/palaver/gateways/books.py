@@ -94,6 +94,15 @@ class HandOver:
 class Book:
     """One agent's client, as its hooks show it."""
 
+    glimpse: str = ""
+    """Of what began a turn by itself: who wrote, and the first words, for its human's screen."""
+    rested_at: float = 0.0
+    """When the last turn ended."""
+    begun_at: float = 0.0
+    """When a hook last showed a turn under way."""
+    changed_at: float = 0.0
+    """When it went on to another conversation."""
+
     def __init__(
         self,
         agent: str,
@@ -128,12 +137,6 @@ class Book:
         """False while a long transcript is read for the first time, elsewhere."""
         self.reader: Reader | None = None
         self.state = ""
-        self.rested_at = 0.0
-        """When the last turn ended."""
-        self.begun_at = 0.0
-        """When a hook last showed a turn under way."""
-        self.changed_at = 0.0
-        """When it went on to another conversation."""
         self.open: dict[str, HandOver] = {}
         """Hand-overs without evidence, by the call's word."""
         self.announced: set[str] = set()
@@ -245,6 +248,13 @@ class Book:
     def takes(self, event: HookEvent) -> bool:
         """Whether text given at this event reaches the main conversation."""
         return event.takes_text and not (event.what == "tool_used" and self.delegations)
+
+    def glimpse_at(self, event: HookEvent) -> str:
+        """What the human is shown of a wake, at the prompt that it comes as; once."""
+        if event.what != "prompt":
+            return ""
+        line, self.glimpse = self.glimpse, ""
+        return "" if event.typed else line
 
     def turning(self, pid: int) -> Turning:
         """The turn under way, for a look into the client's own files."""

@@ -157,6 +157,7 @@ class WaiterDoor:
             self._hooks.give_back(book, fetched.call)
             return False
         self.leave(guest)
+        book.glimpse = fetched.line
         guest.end(b"2 " + fetched.text.encode())
         return True
 

@@ -20,7 +20,9 @@ from palaver.broker.server import Server
 from palaver.core.agents import ENDED
 from palaver.core.context import FetchFor, NoteEvidence, ReportTurn, ReturnLease
 from palaver.core.framing import announce, remind, render_batch, render_message
+from palaver.core.glimpse import glimpse
 from palaver.core.reach import Contact
+from palaver.core.seats import is_seated
 from palaver.core.state import Agent
 from palaver.gateways.bindings import Bindings
 from palaver.gateways.books import BEGINNING, Book, mark_of, name_of
@@ -62,6 +64,8 @@ class Fetched(NamedTuple):
 
     text: str = ""
     call: str = ""
+    line: str = ""
+    """For the human: who wrote, and the first words."""
 
 
 class Queue(Protocol):
@@ -164,10 +168,18 @@ class Hooks:
         self._tell(book, endings)
         if agent.pending and not listens():
             self.mail(agent.id)  # it took nothing along, and the client may be idle
-        text = fetched.text
-        if book.takes(event) and listens() and (text or not event.continues):
-            text = "\n\n".join(filter(None, (self._placing.take_note(agent.id), text)))
-        return integration.answer(event, text) if text else None
+        return self._answer(book, event, fetched, listens)
+
+    def _answer(
+        self, book: Book, event: HookEvent, fetched: Fetched, listens: Listens
+    ) -> dict[str, Any] | None:
+        """What a hook says: mail and a note for the model, and a line for the human."""
+        is_heard = book.takes(event) and listens() and (fetched.text or not event.continues)
+        note = self._placing.take_note(book.agent) if is_heard else ""
+        text = "\n\n".join(filter(None, (note, fetched.text)))
+        answer = book.integration.answer(event, text) if text else {}
+        line = book.glimpse_at(event) or fetched.line
+        return (book.integration.show(answer, line) if line else answer) or None
 
     async def place(self, agent: Agent, conversation: str, pane: str = "") -> Agent:
         """The agent that a session of a client is; what it was by mistake before is over."""
@@ -193,8 +205,20 @@ class Hooks:
         agent = self.recognition.agent_of(client, event, self._bound())
         if agent is None:
             return
+        known = self._books.get(agent.id)
+        is_news = known is None or (known.session != event.session and known.heard_at < since)
+        if is_news and not is_seated(agent, event.session):
+            self.run(self._bind(agent, event, integration))
+        else:
+            self._hear_of(agent, event if is_news else None, integration)
+
+    async def _bind(self, agent: Agent, event: HookEvent, integration: Integration) -> None:
+        """An agent's session is known: have it bear its name before it is given anything."""
+        self._hear_of(await self.place(agent, event.session), event, integration)
+
+    def _hear_of(self, agent: Agent, event: HookEvent | None, integration: Integration) -> None:
         book = self._book(agent, integration)
-        if book.session != event.session and book.heard_at < since:
+        if event is not None:
             self._tell(book, book.note(quiet(event)))
         if agent.pending:
             self.mail(agent.id)
@@ -389,12 +413,12 @@ class Hooks:
         if taken.messages:
             self._hand_over(book, call, way, [each.id for each in taken.messages])
             if not parts and path in BEGINNING:
-                return Fetched(remind([each.id for each in taken.messages]), call)
+                return Fetched(remind([each.id for each in taken.messages]), call, glimpse(taken.messages))
         behind = taken.waiting - len(taken.large) if taken.messages else 0
         text = render_batch(parts, waiting=behind, told=told, label=label) if parts else ""
         if taken.messages:
             self.labels.count(agent, len(text), _uncut(book), ruled=not told)
-        return Fetched(text, call)
+        return Fetched(text, call, glimpse(taken.messages, large=large))
 
     def _hand_over(self, book: Book, call: str, way: str, ids: list[str]) -> None:
         agent = self._engine.state.agents[book.agent]
@@ -575,6 +599,8 @@ class Hooks:
             if agent.id in self._books:
                 return self._books[agent.id]
         last = self.recognition.last_of(agent, self._bound())
+        if last is not None and agent.conversations and not is_seated(agent, last[1].session):
+            last = None  # its human has left that one
         if last is not None:
             client, event = last
             book = self._book(agent, self._integrations[client])

@@ -46,6 +46,8 @@ TRIES_MAX = 8
 """A thread that none of our shims serves is not asked for more often."""
 THREADS_MAX = 10_000
 LOADED_MAX = 500
+LEAVING_S = 2.0
+LEAVING_LOOKS = 100
 TURNING = ("busy", "waiting")
 LISTENS = "0A"
 
@@ -62,6 +64,8 @@ class View(NamedTuple):
 
 UNKNOWN = View(0, 0, "")
 """Somebody types into a thread whose terminal is gone: another one shows it."""
+LEFT = View(0, 0, "left")
+"""Its terminal shows another thread by now."""
 
 
 class Keeper(Protocol):
@@ -96,6 +100,8 @@ class Threads:
         self._seats: dict[str, Joining] = {}
         """By thread, the shim that serves it."""
         self._views: dict[str, View] = {}
+        self._back: dict[str, bool] = {}
+        """Threads to which a human came back after a newer one."""
         self._tries: dict[str, int] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._silent: dict[str, tuple[int, float]] = {}
@@ -144,6 +150,10 @@ class Threads:
                 self._tries.pop(event.session, None)
             await self._ask_for(event.session, words)
             seat = self._seats.get(event.session)
+        if seat is not None and event.typed and self._views.get(event.session) is LEFT and self.keeper:
+            del self._views[event.session]  # its human is back
+            _keep(self._back, event.session, True)
+            self.keeper.run(self._learn(_pid(seat.owner), event.session))
         if seat is None or seat.agent is not None or event.what == "session_ended":
             return
         if event.typed and event.session in self._views:
@@ -217,22 +227,42 @@ class Threads:
             if port:
                 view = View(pid, port, (listening(pid) or {}).get(port, ""))
                 _keep(self._views, thread, view)
-                await self._sit(thread, view)
+                await self._sit(server, thread, view)
         if self.keeper is not None and self._views and not self._is_watching:
             self._is_watching = True
             self.keeper.run(self._watch(self.keeper))
 
-    async def _sit(self, thread: str, view: View) -> None:
-        """The agent of a thread is where its terminal is."""
+    async def _sit(self, server: AppServer, thread: str, view: View) -> None:
+        """The agent of a thread is where its terminal is; a terminal shows one, as a rule the newest."""
+        others = [other for other, known in self._views.items() if known == view and other != thread]
+        if others and await _is_delegated(server, thread):
+            return
+        if view.inode and any(other > thread for other in others) and thread not in self._back:
+            await self._leave(thread)
+            return
+        for other in others if view.inode else []:
+            await self._leave(other)
         pane = await asyncio.to_thread(lambda: pane_of(holder_of(view.inode)) if view.inode else "")
         seat = self._seats.get(thread)
         if pane and seat is not None and seat.agent is not None and self.keeper is not None:
             await self.keeper.place(seat.agent, thread, pane)
 
+    async def _leave(self, thread: str) -> None:
+        """A terminal shows another thread now: the session of this one is over, and its name goes along."""
+        seat = self._seats.get(thread)
+        if seat is None or self.keeper is None or not await self._part(seat, self.keeper):
+            return
+        self._views[thread] = LEFT
+        self._back.pop(thread, None)
+        for _ in range(LEAVING_LOOKS):
+            if seat.agent is None:  # it is on disk
+                return
+            await asyncio.sleep(LEAVING_S / LEAVING_LOOKS)
+
     def is_shown(self, thread: str) -> bool:
         """Whether the terminal that shows a thread is there, as far as anybody knows."""
         view = self._views.get(thread, UNKNOWN)
-        ports = listening(view.pid) if view is not UNKNOWN else None
+        ports = listening(view.pid) if view not in (UNKNOWN, LEFT) else None
         return ports is None or (view.inode != "" and ports.get(view.port) == view.inode)
 
     async def _watch(self, keeper: Keeper) -> None:
@@ -250,20 +280,32 @@ class Threads:
         finally:
             self._is_watching = False
 
-    async def _part(self, seat: Joining, keeper: Keeper) -> None:
+    async def _part(self, seat: Joining, keeper: Keeper) -> bool:
         """Nobody sees a session any more: if no turn runs in it, it is over for the others."""
         agent = seat.agent
         if agent is None or self._engine.activities.get(agent.id) in TURNING:
-            return
+            return agent is None
         log.info("the terminal of %s is gone", agent.name)
         await keeper.settle(agent.id)
-        if self._engine.activities.get(agent.id) not in TURNING:  # somebody may have come meanwhile
-            self._engine.submit(seat.source, 0, EndSession(agent.id, agent.session))
+        if self._engine.activities.get(agent.id) in TURNING:  # somebody has come meanwhile
+            return False
+        self._engine.submit(seat.source, 0, EndSession(agent.id, agent.session))
+        return True
 
 
 async def _loaded(server: AppServer) -> list[str]:
+    """What is loaded, the newest last: the time stands first in their ids."""
     told = await server.call("thread/loaded/list", limit=LOADED_MAX)
-    return [string(each) for each in listed(told.get("data")) if each][:LOADED_MAX]
+    return sorted(string(each) for each in listed(told.get("data")) if each)[:LOADED_MAX]
+
+
+async def _is_delegated(server: AppServer, thread: str) -> bool:
+    """Whether a thread is a sub-agent's, or may be: nobody went there from its parent."""
+    try:
+        told = await server.call("thread/read", threadId=thread)
+    except AppServerError:
+        return True  # it does not tell
+    return bool(mapping(told.get("thread")).get("parentThreadId"))
 
 
 def listening(pid: int) -> dict[int, str] | None:

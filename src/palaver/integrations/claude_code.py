@@ -335,6 +335,10 @@ class ClaudeCode:
         require_text_taken(event)
         return additional_context(event, text)
 
+    def show(self, answer: dict[str, Any], line: str) -> dict[str, Any]:
+        """The client shows it above the answer; the model does not see it."""
+        return {**answer, "systemMessage": line}
+
     def deny(self, event: HookEvent, reason: str) -> dict[str, Any]:
         """What the hook says to keep a tool call from running."""
         require_tool_wanted(event)

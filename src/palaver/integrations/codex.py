@@ -199,6 +199,11 @@ class Codex:
             return {"decision": "block", "reason": text}
         return additional_context(event, text)
 
+    def show(self, answer: dict[str, Any], line: str) -> dict[str, Any]:
+        """Nothing: it would show a warning, and what wakes it is on its screen already."""
+        del line
+        return answer
+
     def deny(self, event: HookEvent, reason: str) -> dict[str, Any]:
         """What the hook says to keep a tool call from running."""
         require_tool_wanted(event)

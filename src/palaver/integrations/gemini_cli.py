@@ -156,6 +156,10 @@ class GeminiCli:
             return {"decision": "deny", "reason": text}
         return additional_context(event, text)
 
+    def show(self, answer: dict[str, Any], line: str) -> dict[str, Any]:
+        """The client shows it as information; the model does not see it."""
+        return {**answer, "systemMessage": line}
+
     def deny(self, event: HookEvent, reason: str) -> dict[str, Any]:
         """What the hook says to keep a tool call from running."""
         require_tool_wanted(event)

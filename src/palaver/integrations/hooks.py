@@ -165,6 +165,10 @@ class Integration(Protocol):
         """What the hook says to give the model `text` at this event (one that `takes_text`)."""
         ...
 
+    def show(self, answer: dict[str, Any], line: str) -> dict[str, Any]:
+        """The same answer, with a line for the human's screen, where the client has a place for one."""
+        ...
+
     def deny(self, event: HookEvent, reason: str) -> dict[str, Any]:
         """What the hook says to keep a tool call from running."""
         ...

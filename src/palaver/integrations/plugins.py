@@ -146,6 +146,11 @@ class PluginClient:
         require_text_taken(event)
         return {"text": text}
 
+    def show(self, answer: dict[str, Any], line: str) -> dict[str, Any]:
+        """Nothing: what the plugin puts in is on the screen already."""
+        del line
+        return answer
+
     def deny(self, event: HookEvent, reason: str) -> dict[str, Any]:
         """The reason; the plugin knows how to refuse."""
         require_tool_wanted(event)
