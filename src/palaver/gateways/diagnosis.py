@@ -11,7 +11,6 @@ from palaver.broker.ports import Journal
 from palaver.core.reach import DEAF, DIALOG, Contact
 from palaver.core.state import Agent, Receipt, State
 from palaver.core.waiting import is_stuck
-from palaver.core.waking import FAILED
 from palaver.gateways.inside import Inside
 from palaver.gateways.recognition import started_at
 from palaver.protocol.ids import format_id
@@ -70,7 +69,8 @@ def find_fault(agent: Agent, contact: Contact) -> tuple[Literal["", "deaf", "fai
         return "deaf", DEAF, agent.connected_at
     if contact.state == "waiting":
         return "dialog", DIALOG, contact.since
-    return ("failed", contact.held, contact.since) if contact.held.startswith(FAILED) else ("", "", 0.0)
+    # The words of `core.waking` for a wake that will be tried again, and for one that is left to its human.
+    return ("failed", contact.held, contact.since) if "failed" in contact.held else ("", "", 0.0)
 
 
 def find_old_leases(
