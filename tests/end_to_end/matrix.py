@@ -60,6 +60,7 @@ COLUMNS = {
     "client killed": "`kill -9` of the client between delivery and read, then a resumed session",
     "broker killed": "`kill -9` of the broker between delivery and read",
     "model error": "the model fails twice on the request that has the mail, and is asked again",
+    "failed turn retried": "a woken turn whose model fails is tried again; the mail is in the context once",
     "reply": "an answer with `re` makes the receipt `answered`",
     "final text": "a turn's end is noted once, with the final answer alone: nothing from before a tool call",
     "headless speed": "a headless run ends as fast as without palaver (the median ratio of pairs of runs)",
@@ -101,7 +102,10 @@ LIMITS: dict[tuple[str, str], str] = {}
 BY_TYPING = "by a line that palaver types into its tmux pane; elsewhere mail comes with the next prompt"
 REMARKS = {
     ("claude", "beyond time-out"): f"its waiter may wait a week; after that {BY_TYPING}",
-    **{("gemini", column): BY_TYPING for column in ("idle", "beyond time-out", "after Esc")},
+    **{
+        ("gemini", column): BY_TYPING
+        for column in ("idle", "beyond time-out", "after Esc", "failed turn retried")
+    },
 }
 """How a cell holds, where that is worth telling."""
 DECLARED: set[tuple[str, str]] = set()

@@ -113,6 +113,10 @@ class Model:
         """The agent's main requests so far."""
         return [each for each in self._scripts[agent].requests if each.main]
 
+    def drop(self, agent: str) -> None:
+        """Forget the steps that were not played."""
+        self._scripts[agent].steps.clear()
+
     def left(self, agent: str) -> list[Step]:
         """Steps that were not played."""
         return list(self._scripts[agent].steps)

@@ -36,6 +36,8 @@ INSTALL_S = 60.0
 READ_S = 30.0
 REQUEST_S = 45.0
 ENDING_S = 10.0
+WAKE_RETRY_S = 2
+"""Instead of a minute, after a woken turn that failed."""
 
 
 class Stage:
@@ -131,6 +133,7 @@ async def open_stage(row: str, folder: Path) -> AsyncGenerator[Stage]:
             stage = Stage(row, home, model, folder)
             if row in PROGRAMS:
                 stage.client = equip(home, model, folder, row)
+            (home.path / "config.toml").write_text(f"wake_retry_s = {WAKE_RETRY_S}\n", "utf-8")
             home.up()
             if row in PROGRAMS:
                 await until(lambda: is_served(home), what="hooks over HTTP")

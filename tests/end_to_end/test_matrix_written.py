@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.end_to_end import (
+    test_matrix_failures,
     test_matrix_faults,
     test_matrix_idle,
     test_matrix_life,
@@ -23,7 +24,14 @@ from tests.end_to_end.matrix import (
     render_table,
 )
 
-PLAYED_IN = (test_matrix_faults, test_matrix_idle, test_matrix_life, test_matrix_plain, test_matrix_turns)
+PLAYED_IN = (
+    test_matrix_failures,
+    test_matrix_faults,
+    test_matrix_idle,
+    test_matrix_life,
+    test_matrix_plain,
+    test_matrix_turns,
+)
 """Imported so that all their cells are declared."""
 
 

@@ -16,7 +16,7 @@ from tests.integration.test_spawning import processes_of
 from tests.integration.world import WITHIN_S, Home, Join, take, until
 
 QUIET_S = 1.0
-"""A wake comes 0.15 s after its mail: who is quiet for so long was not woken."""
+"""A wake comes at once: who is quiet for so long was not woken."""
 
 
 @pytest.fixture

@@ -269,13 +269,19 @@ def failed_wake(book: Book) -> None:
     book.finish("errored")
 
 
-def test_an_agent_that_errs_after_a_wake_is_not_woken_until_it_shows_life() -> None:
+@pytest.mark.requirement("WAKE-3", stage="clients")
+def test_failed_wakes_are_counted_until_a_human_speaks_or_a_turn_succeeds() -> None:
     book = book_of()
-    assert not book.standing.has_failed
-    failed_wake(book)
-    assert book.standing.has_failed
+    for failures in (1, 2):
+        failed_wake(book)
+        assert book.standing.failures == failures
+        assert book.standing.failed_at > 0
     book.note(event("prompt", "p", prompt="I am back."))
-    assert not book.standing.has_failed
+    assert book.standing.failures == 0
+    failed_wake(book)
+    book.note(event("prompt", "w2", prompt=FRAME))
+    book.finish("ended", "Done.")
+    assert book.standing.failures == 0
 
 
 @pytest.mark.parametrize("outcome", ["errored", "ended"])
@@ -283,7 +289,7 @@ def test_what_goes_wrong_in_a_humans_turn_forbids_no_wake(outcome: Outcome) -> N
     book = book_of()
     book.note(event("prompt", "p", prompt="Work."))
     book.finish(outcome)
-    assert not book.standing.has_failed
+    assert not book.standing.failures
 
 
 def test_what_was_done_in_between_lets_mail_keep_a_turn_going_again() -> None:

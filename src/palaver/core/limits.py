@@ -75,6 +75,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Turns on a link without a person's word; then it pauses."""
     link_hops_max: int = 60
     """Turns in a chain, each started by the one before, over whatever links; then the link pauses."""
+    wake_retry_s: float = 60.0
+    """After a woken turn that failed the next wake comes after this, then after 5 and 15 times this."""
     listeners_max: int = 64
     """Of one agent, and agents one listens to."""
     overdue_after_s: float = 1_800.0

@@ -41,6 +41,9 @@ class Binding(msgspec.Struct, kw_only=True):
     """From each open call to when its messages were handed over."""
     ways: dict[str, str] = {}
     worked: dict[str, float] = {}
+    failures: int = 0
+    failed_at: float = 0.0
+    """How many woken turns in a row failed, and when the last did."""
 
 
 class Bindings:
@@ -64,6 +67,8 @@ class Bindings:
             handed=book.handed,
             ways=book.ways,
             worked=book.worked,
+            failures=book.failures,
+            failed_at=book.failed_at,
         )
         data = msgspec.json.encode(binding)
         if self._saved.get(agent.id) == data:

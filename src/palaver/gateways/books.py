@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from palaver.core.state import Agent
-from palaver.core.waking import WAKEABLE, Standing, recent
+from palaver.core.waking import WAKEABLE, Standing, Wake, recent
 from palaver.gateways.turns import Ending, Turn, Turns
 from palaver.integrations.codex import NAME
 from palaver.integrations.conversations import last_asked
@@ -127,10 +128,10 @@ class Book:
         """What the last turn that ended said in the end, and when."""
         self.delegations = 0
         """Sub-agents under way whose hooks look like the main conversation's."""
-        self.is_woken = False
-        """The turn under way, or the one that comes, is a wake's."""
-        self.has_failed = False
-        """It errored after a wake, and has shown no life by itself since (WAKE-3)."""
+        self.is_woken, self.woken_at = False, 0.0
+        """Whether the turn under way, or the one that comes, is a wake's, and when that wake was."""
+        self.failures, self.failed_at = 0, 0.0
+        """Woken turns in a row that failed, and when the last of them did (WAKE-3)."""
         self.worked: dict[str, float] = {}
         """From the name of each path to when evidence last proved it."""
         self.is_ready = True
@@ -146,9 +147,14 @@ class Book:
         self.interrupted_at = 0.0
         self.watching = False
         self.wake_waits = False
+        """Somebody waits for when it may be woken."""
+        self.news = asyncio.Event()
+        """For who waits: look again."""
+        self.is_over = False
+        """The session has ended."""
         self.continuations = 0
         """Ends of turns in a row that text has kept from being ends."""
-        self._wakes: list[float] = []
+        self._wakes: list[Wake] = []
 
     def note(self, event: HookEvent) -> list[Ending]:
         """The main conversation goes on; the turns that this ends. One that ends with it is `close`'s."""
@@ -163,7 +169,7 @@ class Book:
         endings = self.turns.see(event)
         turn = self.turns.current
         if event.what == "prompt" and turn is not None and turn.human:
-            self.is_woken = self.has_failed = False
+            self.is_woken, self.failures = False, 0
             self._doubt_wakes()
         if event.what == "idle" and self.state in ("busy", "waiting"):
             endings += self.turns.end("interrupted")
@@ -238,10 +244,11 @@ class Book:
         self.rested_at = self._clock()
         if endings and outcome == "ended":
             self.final_text, self.final_at = endings[-1].text, self._clock()
-            self.has_failed = False
+            self.failures = 0
         is_ours = self.is_woken or any(not ending.turn.human for ending in endings)
         if outcome == "errored" and is_ours:
-            self.has_failed = True
+            self.failures += 1
+            self.failed_at = self._clock()
         self.is_woken = False
         return endings
 
@@ -356,17 +363,22 @@ class Book:
     @property
     def standing(self) -> Standing:
         """What decides whether it may be woken."""
-        stopped_at = self.interrupted_at if self.was_interrupted else 0.0
-        return Standing(self.state, self.has_failed, stopped_at, self._wakes)
+        return Standing(
+            self.state,
+            failures=self.failures,
+            failed_at=self.failed_at,
+            interrupted_at=self.interrupted_at if self.was_interrupted else 0.0,
+            woken_at=self.woken_at if self.is_woken else 0.0,
+            wakes=self._wakes,
+        )
 
-    @property
-    def woken_at(self) -> float:
-        """When it was last woken; 0 if it was not."""
-        return self._wakes[-1] if self._wakes else 0.0
+    def count_wake(self, now: float, senders: frozenset[str]) -> None:
+        """It is being woken, for the mail of these."""
+        self._wakes = [*recent(self._wakes, now), Wake(now, senders)]
 
-    def count_wake(self, now: float) -> None:
-        """It is being woken."""
-        self._wakes = [*recent(self._wakes, now), now]
+    def note_woken(self) -> None:
+        """A wake has reached its client."""
+        self.is_woken, self.woken_at = True, self._clock()
 
 
 def _verdict(given: HandOver) -> Verdict:

@@ -63,7 +63,7 @@ class CodexDaemon:
             return False
 
     async def _give(self, server: AppServer, book: Book, agent: Agent) -> bool:
-        fetched = await self._hooks.fetch(book, NAMED, QUEUE)
+        fetched = await self._hooks.fetch_to_wake(book, NAMED, QUEUE)
         if not fetched.text:
             return False
         name = name_of(agent, fetched.call)

@@ -41,7 +41,7 @@ class CodexQueue:
         program = program_of(pid)
         if program is None or self._fault(book, agent):
             return False
-        fetched = await self._hooks.fetch(book, "queue", QUEUE if is_app_server(pid) else SLOW)
+        fetched = await self._hooks.fetch_to_wake(book, "queue", QUEUE if is_app_server(pid) else SLOW)
         if not fetched.text:
             return False
         if not await _queue(program, environment_of(pid), book.session, fetched.text):

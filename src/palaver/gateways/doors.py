@@ -121,7 +121,7 @@ class WaiterDoor:
         self._server.connections.add(guest)
         guest.data_received(visit.data)
         for agent in self._hooks.agents():
-            if agent.owner == guest.client and agent.pending:
+            if agent.owner == guest.client and self._hooks.has_reason(agent):
                 self._hooks.mail(agent.id)
 
     def _has_younger(self, guest: WaiterGuest) -> bool:
@@ -149,7 +149,7 @@ class WaiterDoor:
         guest = self._waiters.get(agent.owner)
         if guest is None or not guest.listens():
             return False
-        fetched = await self._hooks.fetch(book, "wake", WAITER)
+        fetched = await self._hooks.fetch_to_wake(book, "wake", WAITER)
         if not fetched.text:
             return False
         guest = self._waiters.get(agent.owner)

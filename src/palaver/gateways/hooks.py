@@ -34,9 +34,9 @@ from palaver.gateways.placing import Placing
 from palaver.gateways.pulses import Pulses
 from palaver.gateways.recognition import SESSIONS_MAX, Recognition
 from palaver.gateways.starts import Starts
-from palaver.gateways.turns import Ending
+from palaver.gateways.turns import RETRY_LINE, Ending
 from palaver.gateways.waking import Waker, Waking
-from palaver.gateways.ways import END_OF_TURN, MID_TURN, PULL, list_ways, tell_contact
+from palaver.gateways.ways import END_OF_TURN, MID_TURN, NO_HOLD, PULL, list_ways, tell_contact
 from palaver.integrations.hooks import HookEvent, Integration
 from palaver.integrations.transcripts import is_long
 from palaver.protocol.errors import PalaverError
@@ -252,7 +252,7 @@ class Hooks:
             self._marks.take(agent)
         if self._pulses.is_wanted:
             self.run(self._pulses.run())
-        if endings and agent.pending:
+        if endings and self.has_reason(agent):
             self.mail(agent.id)  # nothing took it along
 
     def _report(self, book: Book, agent: Agent, ending: Ending) -> None:
@@ -301,6 +301,7 @@ class Hooks:
             book.state, book.heard_at, book.worked = binding.state, binding.heard_at, binding.worked
             book.rested_at = binding.rested_at
             book.turns.current = binding.turn
+            book.failures, book.failed_at = binding.failures, binding.failed_at
         for call, lease in agent.calls.items():
             path = call.partition(":")[0]
             if not path.isdigit() and call not in book.open:
@@ -320,7 +321,10 @@ class Hooks:
             integration = None if binding is None else self._integrations.get(binding.kind)
             if integration is not None:
                 known.add(agent.id)
-                self._tell(self._book(agent, integration), [])
+                book = self._book(agent, integration)
+                self._tell(book, [])
+                if book.failures:
+                    self.mail(agent.id)
         self._bindings.prune(known)
 
     def _known(self) -> Iterator[tuple[Book, Agent]]:
@@ -345,7 +349,9 @@ class Hooks:
         if known is None or (session is not None and not session.pulls):
             return []  # what is pushed to needs no way
         source = None if session is None else session.source
-        return list_ways(known, self._known_book(known), self._wakers_of(known, source) or [], source)
+        book = self._known_book(known)
+        hold = NO_HOLD if book is None else self._waking.hold(book)
+        return list_ways(known, book, self._wakers_of(known, source) or [], source, hold)
 
     def contact_of(self, agent: str) -> Contact | None:
         """What is known of the client of an agent that fetches its mail."""
@@ -354,7 +360,9 @@ class Hooks:
         if known is None or session is None:
             return None
         source = session.source
-        return tell_contact(known, self._known_book(known), self._wakers_of(known, source), source)
+        book = self._known_book(known)
+        leave = NO_HOLD if book is None else self._waking.leave(book, known)
+        return tell_contact(known, book, self._wakers_of(known, source), source, leave)
 
     def _wakers_of(self, agent: Agent, source: object) -> list[Waker] | None:
         """How an agent is woken; None if it only pulls, as whoever speaks another dialect does."""
@@ -443,6 +451,11 @@ class Hooks:
                 found[each.id] = "may return"
         return found
 
+    async def fetch_to_wake(self, book: Book, path: str, way: str) -> Fetched:
+        """The text that begins a turn: what waits, or that the last woken turn failed; empty for neither."""
+        fetched = await self.fetch(book, path, way)
+        return Fetched(RETRY_LINE) if not fetched.text and book.failures else fetched
+
     def give_back(self, book: Book, call: str) -> None:
         """What was fetched by a call did not reach the client."""
         if book.open.pop(call, None) is not None:
@@ -530,6 +543,8 @@ class Hooks:
         self._engine.activities.pop(agent, None)
         if book is None:
             return
+        book.is_over = True
+        book.news.set()
         self._end_turn(book)
         for _ in range(SETTLE_LOOKS):
             self._judge(book)
@@ -571,6 +586,11 @@ class Hooks:
 
     # -- an idle client -------------------------------------------------------------------------------
 
+    def has_reason(self, agent: Agent) -> bool:
+        """Whether there is a reason to wake an agent: mail waits, or its last woken turn failed."""
+        book = self._books.get(agent.id)
+        return bool(agent.pending) or (book is not None and book.failures > 0)
+
     def mail(self, agent: str) -> None:
         """Mail waits for an agent: leave a mark for its hooks, and wake it if it is idle."""
         known = self._engine.state.agents.get(agent)
@@ -578,6 +598,7 @@ class Hooks:
         if book is None or known is None:
             return
         self._marks.leave(known)
+        book.news.set()
         if not book.wake_waits and book.is_wakeable:
             book.wake_waits = True
             self.run(self._waking.wake(book))

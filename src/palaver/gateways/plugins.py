@@ -117,7 +117,7 @@ class PluginDoor:
         poll = self._polls.get(agent.owner)
         if poll is None or poll.done():
             return False
-        fetched = await self._hooks.fetch(book, "plugin", PLUGIN)
+        fetched = await self._hooks.fetch_to_wake(book, "plugin", PLUGIN)
         if not fetched.text:
             return False
         if poll.done():
@@ -160,7 +160,7 @@ class PluginDoor:
 
     def _look(self, word: str) -> None:
         for agent in self._hooks.agents():
-            if agent.owner == word and agent.pending:
+            if agent.owner == word and self._hooks.has_reason(agent):
                 self._hooks.mail(agent.id)
 
 

@@ -22,7 +22,11 @@ DOUBLE_S = 2.0
 LATE_S = 3.0
 PROMPT_CHARS_MAX = 2_000
 _OF_TURNS = ("prompt", "tool_wanted", "tool_used", "turn_ended", "errored")
-_OURS = re.compile(r"peer-message id=\S{1,80} from=|palaver: notice id=|^\s*\[palaver")
+RETRY_LINE = "[palaver: your last turn failed before it ended; go on with it]"
+"""What begins a turn again after a woken one that failed, if no new mail does."""
+_OURS = re.compile(
+    rf"peer-message id=\S{{1,80}} from=|palaver: notice id=|^\s*\[palaver|{re.escape(RETRY_LINE)}"
+)
 """In what palaver itself puts before a client as a prompt."""
 # Terminal control: CSI, OSC and other strings with their end, then single escapes and stray controls.
 _ANSI = re.compile(

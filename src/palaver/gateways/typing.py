@@ -180,7 +180,7 @@ class Typist:
         finally:
             tries.waits = False
         known = next((each for each in self._hooks.agents() if each.id == agent), None)
-        if known is not None and known.online and known.pending:
+        if known is not None and known.online and self._hooks.has_reason(known):
             self._hooks.mail(agent)
         else:
             tries.settle()

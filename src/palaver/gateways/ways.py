@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import msgspec
 
 from palaver.core.reach import Contact
 from palaver.core.state import Agent
-from palaver.core.waking import FAILED, OFTEN, STOPPED, leave_to_wake
+from palaver.core.waking import FAILED, LEFT, OFTEN, STOPPED, Leave, describe
 from palaver.gateways.books import Book
 from palaver.gateways.waking import Waker
 from palaver.protocol.operations.agents import PathRecord
 
 MID_TURN, END_OF_TURN, PULL = "mid-turn", "end of turn", "get_messages"
+NO_HOLD = Leave()
 NO_HOOKS = "no hook of this session has been heard"
 DIALOG = "a dialog waits for its human"
 
 
 def list_ways(
-    agent: Agent, book: Book | None, wakers: Sequence[Waker], source: object = None
+    agent: Agent,
+    book: Book | None,
+    wakers: Sequence[Waker],
+    source: object = None,
+    hold: Leave = NO_HOLD,
 ) -> list[PathRecord]:
     """The best first; a `source` that holds a call open gets its mail by that at once."""
     pull = _pull(agent, book, source)
@@ -35,7 +39,7 @@ def list_ways(
         for name in (MID_TURN, END_OF_TURN)
     ]
     found = [waker.path_of(agent) for waker in wakers]
-    wakes = [_for_wake(path, agent, book) for path in found if path is not None]
+    wakes = [_for_wake(path, agent, book, hold) for path in found if path is not None]
     paths = [*hooks, *wakes, pull]
     worked = {} if book is None else book.worked
     return [
@@ -50,7 +54,11 @@ def is_bound(book: Book | None) -> bool:
 
 
 def tell_contact(
-    agent: Agent, book: Book | None, wakers: Sequence[Waker] | None, source: object = None
+    agent: Agent,
+    book: Book | None,
+    wakers: Sequence[Waker] | None,
+    source: object = None,
+    leave: Leave = NO_HOLD,
 ) -> Contact:
     """What the core has to know of an agent's client; `wakers` is None if it is no agent CLI that we know."""
     holds = bool(getattr(source, "waiters", ()))
@@ -73,23 +81,19 @@ def tell_contact(
     ways = [path for path in found if path is not None]
     way = next((each.name for each in ways if each.works), "")
     shut = "" if way else "; ".join(f"{each.name}: {each.note}" for each in ways)
-    return contact._replace(idle=True, woken_at=book.woken_at, held=_held(agent, book), way=way, shut=shut)
+    held = describe(leave) if leave.why_not in (FAILED, LEFT, OFTEN, STOPPED) else ""
+    return contact._replace(idle=True, woken_at=book.woken_at, held=held, way=way, shut=shut)
 
 
-def _held(agent: Agent, book: Book) -> str:
-    why_not = leave_to_wake(agent, book.standing, time.time()).why_not
-    return why_not if why_not in (FAILED, OFTEN, STOPPED) else ""
-
-
-def _for_wake(path: PathRecord, agent: Agent, book: Book | None) -> PathRecord:
-    """A way that wakes is shut while the agent is away or failed on a wake."""
+def _for_wake(path: PathRecord, agent: Agent, book: Book | None, hold: Leave) -> PathRecord:
+    """A way that wakes is shut while the agent is away, or after a wake that failed."""
     note = ""
     if not agent.online:
         note = "offline"
     elif not is_bound(book):
         return msgspec.structs.replace(path, works=False, note=NO_HOOKS, unproved=True)
-    elif book is not None and book.has_failed:
-        note = "it errored after a wake"
+    elif hold.why_not in (FAILED, LEFT):
+        note = describe(hold)
     elif book is not None and book.state == "waiting":
         note = DIALOG
     return msgspec.structs.replace(path, works=False, note=note) if note else path
