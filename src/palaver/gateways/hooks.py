@@ -454,7 +454,7 @@ class Hooks:
     async def fetch_to_wake(self, book: Book, path: str, way: str) -> Fetched:
         """The text that begins a turn: what waits, or that the last woken turn failed; empty for neither."""
         fetched = await self.fetch(book, path, way)
-        return Fetched(RETRY_LINE) if not fetched.text and book.failures else fetched
+        return Fetched(RETRY_LINE, fetched.call) if not fetched.text and book.failures else fetched
 
     def give_back(self, book: Book, call: str) -> None:
         """What was fetched by a call did not reach the client."""
