@@ -21,6 +21,7 @@ from tests.end_to_end.terminal import Terminal
 from tests.end_to_end.test_matrix_faults import session_of
 from tests.end_to_end.test_trust import ready, settle
 from tests.end_to_end.trust import NO_DAEMON, Cautious, cautious, end_daemon, trust
+from tests.integration.hook_client import activity
 from tests.integration.world import until
 
 SECOND = "And is the lexer finished?"
@@ -39,7 +40,17 @@ async def settled(folder: Path, *options: str) -> AsyncGenerator[tuple[Stage, Ca
         async with Terminal.open(client, *options) as terminal:
             await settle(client, terminal, "one")
             await until_known(stage.alice, stage.agent)
+            await until_idle(stage)
             yield stage, client, terminal
+
+
+async def until_idle(stage: Stage) -> None:
+    """Wait until its hooks have told the end of its turn: before that, mail would keep it going."""
+
+    async def idle() -> bool:
+        return await activity(stage.alice, stage.agent) == "idle"
+
+    await until(idle, what="the end of the turn")
 
 
 def wake_of(stage: Stage) -> str:
@@ -71,7 +82,7 @@ async def test_on_its_daemon_mail_comes_under_a_name_that_the_rollout_tells(tmp_
     async with settled(tmp_path) as (stage, client, terminal):
         assert wake_of(stage) == "queue"
         await wake(stage)
-        await terminal.idle()
+        await until_idle(stage)
         assert len(names(client)) == 1
         await wake(stage, SECOND)
         await terminal.idle()
@@ -115,7 +126,7 @@ async def test_a_daemon_that_was_replaced_is_told_of_mail(tmp_path: Path) -> Non
         stage.play(say("Here again."))
         async with Terminal.open(client, "resume", session_of(client), "Are you there?") as again:
             await again.shows("Here again.")
-            await again.idle()
+            await until_idle(stage)
             await wake(stage, SECOND)
             once(stage.requests[-1])
             assert len(set(names(client))) == 2
