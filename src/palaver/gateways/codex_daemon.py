@@ -84,8 +84,8 @@ class CodexDaemon:
         told = mapping(added.get("queuedSubmission"))
         if told.get("clientUserMessageId") != name:
             self._hooks.seek_marks(book, fetched.call)
-        if book.was_interrupted:
-            await _start(server, book.session, string(told.get("id")))
+        if book.was_interrupted and told.get("id"):
+            await _start(server, book.session, string(told["id"]))
         return True
 
     def _refuse(self, agent: Agent, error: AppServerError) -> None:
@@ -161,8 +161,8 @@ async def _queued(server: AppServer, thread: str) -> dict[str, str]:
 
 
 async def _start(server: AppServer, thread: str, submission: str) -> None:
-    """After an interrupt the daemon leaves a queue alone; one text of it can be started by its id."""
+    """Start one text of a queue that the daemon leaves alone after an interrupt; the rest is its human's."""
     try:
-        await server.call("thread/queue/start", threadId=thread, queuedSubmissionId=submission or None)
+        await server.call("thread/queue/start", threadId=thread, queuedSubmissionId=submission)
     except AppServerError as error:
         log.info("codex does not start what is queued: %s", error)  # a turn has begun meanwhile, or later
