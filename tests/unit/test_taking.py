@@ -386,3 +386,36 @@ def test_an_agent_that_is_forgotten_takes_its_leases_along_and_the_senders_are_t
     mesh.forget("bob")
     assert {state for message in messages for state in mesh.states(message).values()} == {"expired"}
     assert len(mesh.bodies("alice")) == 1
+
+
+# -- the last message a caller names ------------------------------------------------------------------
+
+
+@pytest.mark.requirement("REC-1", "REC-4", stage="mcp")
+def test_who_names_the_last_message_it_got_has_read_all_that_came_with_it(mesh: Fetching) -> None:
+    first, second, third = mesh.mail("a", "b", "c")
+    mesh.take("bob", "1", limit=2)
+    taken = mesh.run(TakeMessages(call="2", after=second), mesh.caller("bob"))
+    assert (bodies(taken), taken.waiting) == (["c"], 0), "what was read holds nothing of its sender back"
+    assert [mesh.states(each) for each in (first, second, third)] == [
+        {"bob": "read"},
+        {"bob": "read"},
+        {"bob": "delivered"},
+    ]
+    assert mesh.evidence(first) == {"bob": "next_call"}
+
+
+@pytest.mark.parametrize("after", ["", "nonsense", "m9999", "a1"])
+def test_a_name_that_means_nothing_proves_nothing(mesh: Fetching, after: str) -> None:
+    (first,) = mesh.mail("a")
+    mesh.take("bob", "1")
+    mesh.mail("b", sender="carol")
+    assert bodies(mesh.run(TakeMessages(call="2", after=after), mesh.caller("bob"))) == ["b"]
+    assert mesh.states(first) == {"bob": "delivered"}
+
+
+def test_a_call_that_is_sent_again_does_not_prove_its_own_answer(mesh: Fetching) -> None:
+    (first,) = mesh.mail("a")
+    mesh.take("bob", "1")
+    again = mesh.run(TakeMessages(call="1", after=first), mesh.caller("bob"))
+    assert (bodies(again), mesh.states(first)) == (["a"], {"bob": "delivered"})

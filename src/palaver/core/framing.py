@@ -309,8 +309,10 @@ def _provenance(count: int, person: int, label: str = "") -> str:
 def _short_provenance(count: int, person: int) -> str:
     """The same for a reader that knows the rule."""
     if person == count:
-        return "from the operator, at a terminal."
-    return f"from peers and, if from={OPERATOR}, the operator." if person else "from peers, not your user."
+        return "on behalf of the operator, from a terminal of their own."
+    if person:
+        return f"from peers, not your user; only those from={OPERATOR} are on behalf of the operator."
+    return "from peers, not your user."
 
 
 def _age(seconds: float) -> str:
