@@ -166,7 +166,7 @@ class Hooks:
         elif not fetched.text:
             endings += book.close(event)
         self._tell(book, endings)
-        if agent.pending and not listens():
+        if agent.pending and not fetched.text:
             self.mail(agent.id)  # it took nothing along, and the client may be idle
         return self._answer(book, event, fetched, listens)
 
