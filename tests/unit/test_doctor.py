@@ -12,13 +12,14 @@ import pytest
 from palaver.cli.checks import advise_deaf, check_agents, check_sessions
 from palaver.core.reach import DEAF, DIALOG, Contact
 from palaver.core.state import Agent
-from palaver.core.waking import FAILED
+from palaver.core.waking import FAILED, STOPPED
 from palaver.gateways.diagnosis import find_fault
 from palaver.integrations.install.checking import TRUST, FileState, Report
 from palaver.protocol.operations.agents import AgentRecord, PathRecord
 from palaver.protocol.operations.broker import SessionFault
 
 FIRST_2 = pytest.mark.requirement("FIRST-2", "WAKE-2", stage="contact")
+GIVEN_UP = "left to its human after 4 failed wakes"
 BOUND = Contact(hooked=True, bound=True, state="idle", idle=True, since=7.0)
 
 
@@ -27,6 +28,8 @@ BOUND = Contact(hooked=True, bound=True, state="idle", idle=True, since=7.0)
     ("contact", "fault"),
     [
         (BOUND, ("", "", 0.0)),
+        (BOUND._replace(held=STOPPED), ("", "", 0.0)),
+        (BOUND._replace(held=GIVEN_UP), ("failed", GIVEN_UP, 7.0)),
         (Contact(), ("", "", 0.0)),
         (Contact(hooked=True), ("deaf", DEAF, 3.0)),
         (BOUND._replace(state="waiting", idle=False), ("dialog", DIALOG, 7.0)),
