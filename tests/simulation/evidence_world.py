@@ -284,6 +284,8 @@ class World:
             self.story.append(word)
             self.is_patient = self.random.random() < 0.5
             await getattr(self, f"do_{word}")()
+        if word == "wait":
+            await self.rest(self.random.choice([2.0, 5.0, 30.0]))
         await asyncio.sleep(self.random.choice([0.05, 0.3, 1.0, 6.0]))
         self.check()
 
@@ -312,7 +314,7 @@ class World:
         self.fate = "lost"
 
     async def do_wait(self) -> None:
-        await self.rest(self.random.choice([2.0, 5.0, 30.0]))
+        """Nobody does anything."""
 
     async def do_send(self) -> None:
         sent = await self.alice.ask(SendMessage(to="worker", body=f"mail {len(self.sent)}"))

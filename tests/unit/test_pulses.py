@@ -213,8 +213,10 @@ def test_geminis_chat_file_tells_of_an_end_that_nobody_heard(tmp_path: Path) -> 
     pulse = gemini_cli.INTEGRATION.pulse(turn)
     assert pulse is not None
     assert (pulse.state, pulse.outcome, pulse.text) == ("idle", "ended", "Hello to you.")
+    heard_now = msgspec.structs.replace(turn, since=time.time())
+    assert gemini_cli.INTEGRATION.pulse(heard_now) is None, "mail may have kept the turn going"
     heard_since = msgspec.structs.replace(turn, since=pulse.at + 0.01)
-    assert gemini_cli.INTEGRATION.pulse(heard_since) is None, "mail has kept the turn going"
+    assert gemini_cli.INTEGRATION.pulse(heard_since) == pulse, "what it was given was lost"
     assert gemini_cli.INTEGRATION.pulse(chat(tmp_path / "chat", "Say hello.")) is None
     assert gemini_cli.INTEGRATION.pulse(msgspec.structs.replace(turn, transcript="/nowhere")) is None
 

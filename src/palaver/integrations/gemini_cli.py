@@ -172,15 +172,15 @@ class GeminiCli:
     def pulse(self, turn: Turning) -> Pulse | None:
         """The end of a turn whose last hook nobody heard, since there was no broker at that moment.
 
-        What was written before the last hook that was heard does not count: after mail that keeps a turn
-        going the file ends with an answer as well.
+        After mail that keeps a turn going the file ends with an answer as well, but not for long: what the
+        model is asked with stands behind it before the model has it.
         """
         for line in lines_backwards(turn.transcript):
             entry = mapping(decoded(line))
             kind, at = entry.get("type"), seconds(entry.get("timestamp"))
             if kind not in ("user", "gemini", "error"):
                 continue
-            if kind == "user" or at < turn.since or time.time() - at < SETTLED_S:
+            if kind == "user" or time.time() - max(at, turn.since) < SETTLED_S:
                 return None
             if kind == "error":
                 return Pulse(state="idle", at=at, outcome="errored")
