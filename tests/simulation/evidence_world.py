@@ -220,13 +220,16 @@ class World:
         if self.random.random() < 0.1 and model.path != "queue":
             self.story.append("  wake lost")
             return True
+        if model.path == "queue" and model.session != book.session:
+            return True  # it stands in the queue of the session before
         self.hooks.run(self.begin_turn(fetched.text, copy=True))
         return True
 
     async def begin_turn(self, text: str, *, copy: bool) -> None:
+        session = self.model.session
         async with self.lock:
-            if self.is_dead:
-                return
+            if self.is_dead or (self.model.path == "queue" and self.model.session != session):
+                return  # a queue is of one session, and stays with it
             if self.model.turn is not None and isinstance(self.model, Claude):
                 await self.model.enqueue(text)
                 return
@@ -372,6 +375,10 @@ class World:
             self.check()
             agent = self.engine.state.agents[self.agent]
             held = copies(self.model.entries, marked=True)
+            book = self.hooks.book_of(agent.id)
+            if self.model.path == "queue" and book is not None and book.session != self.model.session:
+                # Codex tells of a new session with its first prompt: nobody knows yet that it was left.
+                held |= {each: set[int]() for each in self.sent}
             stuck = [
                 each for each in self.sent if parse_message_id(each) in agent.leased and each not in held
             ]
