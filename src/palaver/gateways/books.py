@@ -146,12 +146,9 @@ class Book:
         """Its human stopped it, and has said nothing since."""
         self.interrupted_at = 0.0
         self.watching = False
-        self.wake_waits = False
-        """Somebody waits for when it may be woken."""
-        self.news = asyncio.Event()
-        """For who waits: look again."""
-        self.is_over = False
-        """The session has ended."""
+        self.wake_waits, self.news = False, asyncio.Event()
+        """Whether somebody waits for when it may be woken, and what has them look again."""
+        self.is_over = False  # the session has ended
         self.continuations = 0
         """Ends of turns in a row that text has kept from being ends."""
         self._wakes: list[Wake] = []
