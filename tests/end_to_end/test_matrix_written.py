@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.end_to_end import (
+    test_matrix_evidence,
     test_matrix_failures,
     test_matrix_faults,
     test_matrix_idle,
@@ -25,6 +26,7 @@ from tests.end_to_end.matrix import (
 )
 
 PLAYED_IN = (
+    test_matrix_evidence,
     test_matrix_failures,
     test_matrix_faults,
     test_matrix_idle,
