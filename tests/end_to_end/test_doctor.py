@@ -40,7 +40,7 @@ async def test_a_probe_wakes_an_idle_session_and_names_the_way(row: str, way: st
         assert sum(PROBE in request.text for request in stage.requests) == 1
 
 
-@pytest.mark.requirement("FIRST-2", "WAKE-2", stage="contact")
+@pytest.mark.requirement("FIRST-2", stage="contact")
 @pytest.mark.parametrize(
     ("row", "path"), [("claude", ".claude/settings.json"), ("gemini", ".gemini/settings.json")]
 )

@@ -13,7 +13,7 @@ import pytest
 from tests.integration.hook_client import Client, open_client
 from tests.integration.world import Home, Join, until
 
-FIRST_2 = pytest.mark.requirement("FIRST-2", "WAKE-2", "NET-3", stage="contact")
+FIRST_2 = pytest.mark.requirement("FIRST-2", stage="contact")
 
 
 @pytest.fixture(autouse=True)

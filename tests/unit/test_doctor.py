@@ -18,7 +18,7 @@ from palaver.integrations.install.checking import TRUST, FileState, Report
 from palaver.protocol.operations.agents import AgentRecord, PathRecord
 from palaver.protocol.operations.broker import SessionFault
 
-FIRST_2 = pytest.mark.requirement("FIRST-2", "WAKE-2", stage="contact")
+FIRST_2 = pytest.mark.requirement("FIRST-2", stage="contact")
 GIVEN_UP = "left to its human after 4 failed wakes"
 BOUND = Contact(hooked=True, bound=True, state="idle", idle=True, since=7.0)
 

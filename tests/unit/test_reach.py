@@ -16,7 +16,7 @@ from tests.unit.mesh import SCRIPT, Mesh
 NOW = 1_000_000.0
 BOUND = Contact(hooked=True, bound=True, state="idle", idle=True, since=NOW - 60)
 
-FIRST_2 = pytest.mark.requirement("FIRST-2", "NET-3", stage="contact")
+FIRST_2 = pytest.mark.requirement("FIRST-2", stage="contact")
 
 
 @FIRST_2

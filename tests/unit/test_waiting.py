@@ -33,7 +33,7 @@ NOW = 1_000_000.0
 IDLE = Contact(hooked=True, bound=True, state="idle", idle=True, since=NOW - 240, way="waiter")
 BUSY = Contact(hooked=True, bound=True, state="busy", since=NOW - 240)
 
-FIRST_2 = pytest.mark.requirement("FIRST-2", "REC-1", stage="contact")
+FIRST_2 = pytest.mark.requirement("FIRST-2", stage="contact")
 
 
 def agent(**fields: Any) -> Agent:
