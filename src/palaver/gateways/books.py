@@ -87,7 +87,8 @@ class HandOver:
     def is_lost(self, *, left: bool = False, unbegun: bool = False, stopped: bool = False) -> bool:
         """Whether no part of it can still come into the context."""
         reader = self.reader
-        return reader is not None and all(
+        # One of them may stand there from an earlier hand-over; this text has all of them.
+        return reader is not None and any(
             reader.lacks(mark, left=left, unbegun=unbegun, stopped=stopped) for mark in self.marks
         )
 
