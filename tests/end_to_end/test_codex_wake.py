@@ -77,7 +77,7 @@ async def wake(stage: Stage, text: str = QUESTION) -> None:
     await stage.until_read(sent)
 
 
-@pytest.mark.requirement("WAKE-1", "REC-1", stage="contact")
+@pytest.mark.requirement("WAKE-1", "REC-1", stage="clients")
 async def test_on_its_daemon_mail_comes_under_a_name_that_the_rollout_tells(tmp_path: Path) -> None:
     async with settled(tmp_path) as (stage, client, terminal):
         assert wake_of(stage) == "queue"
@@ -90,7 +90,7 @@ async def test_on_its_daemon_mail_comes_under_a_name_that_the_rollout_tells(tmp_
         assert len(stage.requests) == 3
 
 
-@pytest.mark.requirement("WAKE-1", stage="contact")
+@pytest.mark.requirement("WAKE-1", stage="clients")
 async def test_on_its_daemon_mail_after_an_interrupt_is_started(tmp_path: Path) -> None:
     async with settled(tmp_path) as (stage, client, terminal):
         stage.play(say("never said")._replace(hold=asyncio.Event()))
@@ -101,7 +101,7 @@ async def test_on_its_daemon_mail_after_an_interrupt_is_started(tmp_path: Path) 
         assert len(names(client)) == 1
 
 
-@pytest.mark.requirement("WAKE-1", "WAKE-2", stage="contact")
+@pytest.mark.requirement("WAKE-1", "WAKE-2", stage="clients")
 async def test_on_its_daemon_a_draft_is_kept_when_mail_comes(tmp_path: Path) -> None:
     async with settled(tmp_path) as (stage, _, terminal):
         await terminal.draft(DRAFT)
@@ -115,7 +115,7 @@ async def test_on_its_daemon_a_draft_is_kept_when_mail_comes(tmp_path: Path) -> 
         once(asked)
 
 
-@pytest.mark.requirement("WAKE-1", stage="contact")
+@pytest.mark.requirement("WAKE-1", stage="clients")
 async def test_a_daemon_that_was_replaced_is_told_of_mail(tmp_path: Path) -> None:
     async with settled(tmp_path) as (stage, client, terminal):
         await wake(stage)
@@ -132,7 +132,7 @@ async def test_a_daemon_that_was_replaced_is_told_of_mail(tmp_path: Path) -> Non
             assert len(set(names(client))) == 2
 
 
-@pytest.mark.requirement("WAKE-1", stage="contact")
+@pytest.mark.requirement("WAKE-1", stage="clients")
 @pytest.mark.parametrize("options", [OFF, (NO_DAEMON,)], ids=["option", "no-daemon"])
 async def test_off_its_daemon_a_line_is_typed_into_its_pane(tmp_path: Path, options: tuple[str, ...]) -> None:
     async with settled(tmp_path, *options) as (stage, client, terminal):
@@ -142,7 +142,7 @@ async def test_off_its_daemon_a_line_is_typed_into_its_pane(tmp_path: Path, opti
         assert not names(client)
 
 
-@pytest.mark.requirement("WAKE-1", "WAKE-2", stage="contact")
+@pytest.mark.requirement("WAKE-1", "WAKE-2", stage="clients")
 async def test_off_its_daemon_a_draft_is_left_alone_and_mail_comes_by_the_queue(tmp_path: Path) -> None:
     async with settled(tmp_path, NO_DAEMON) as (stage, _, terminal):
         await terminal.draft(DRAFT)
@@ -151,7 +151,7 @@ async def test_off_its_daemon_a_draft_is_left_alone_and_mail_comes_by_the_queue(
         assert any(line.startswith(f"› {DRAFT}") for line in (await terminal.visible()).splitlines())
 
 
-@pytest.mark.requirement("WAKE-1", stage="contact")
+@pytest.mark.requirement("WAKE-1", stage="clients")
 async def test_off_its_daemon_without_tmux_mail_comes_by_the_queue_and_the_listing_says_when(
     tmp_path: Path,
 ) -> None:

@@ -229,7 +229,7 @@ async def take_up(server: Server, thread: str) -> str:
     return name
 
 
-@pytest.mark.requirement("WAKE-1", "REC-1", stage="contact")
+@pytest.mark.requirement("WAKE-1", "REC-1", stage="clients")
 async def test_idle_sessions_of_one_process_have_their_mail_in_their_own_queues(
     running: Home, codex_home: Path, join: Join
 ) -> None:
@@ -252,7 +252,7 @@ async def test_idle_sessions_of_one_process_have_their_mail_in_their_own_queues(
             await until(lambda name=name: read(alice, sent[name]), what=f"{name} has read it")
 
 
-@pytest.mark.requirement("WAKE-1", stage="contact")
+@pytest.mark.requirement("WAKE-1", stage="clients")
 async def test_after_an_interrupt_what_is_queued_is_started_by_its_own_id(
     running: Home, codex_home: Path, join: Join
 ) -> None:
@@ -270,7 +270,7 @@ async def test_after_an_interrupt_what_is_queued_is_started_by_its_own_id(
         await until(lambda: read(alice, sent.id), what="it was read")
 
 
-@pytest.mark.requirement("REC-1", stage="contact")
+@pytest.mark.requirement("REC-1", stage="clients")
 async def test_a_text_whose_answer_was_lost_is_found_in_the_queue_and_not_given_again(
     running: Home, codex_home: Path, join: Join
 ) -> None:
@@ -286,7 +286,7 @@ async def test_a_text_whose_answer_was_lost_is_found_in_the_queue_and_not_given_
         await until(lambda: read(alice, sent.id), what="it was read")
 
 
-@pytest.mark.requirement("REC-1", stage="contact")
+@pytest.mark.requirement("REC-1", stage="clients")
 async def test_a_text_that_the_daemon_lost_is_given_again(
     running: Home, codex_home: Path, join: Join
 ) -> None:
@@ -301,7 +301,7 @@ async def test_a_text_that_the_daemon_lost_is_given_again(
         await until(lambda: read(alice, sent.id), what="it was read")
 
 
-@pytest.mark.requirement("REC-1", stage="contact")
+@pytest.mark.requirement("REC-1", stage="clients")
 async def test_the_next_broker_knows_a_text_in_the_queue_by_its_name(
     running: Home, codex_home: Path, join: Join
 ) -> None:

@@ -76,7 +76,6 @@ async def test_without_a_name_the_folder_and_the_client_give_one(
     assert "`my-shop-some-editor`" in session.instructions
     second = await enter(cwd=folder, client="Some Editor", era=era)
     assert "`my-shop-some-editor-2`" in second.instructions
-    assert "in use" in second.instructions
     assert "\nmy-shop-some-editor-2 (some-editor, not wakeable)" in (await session.call("list_peers")).text
 
 

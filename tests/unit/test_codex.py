@@ -278,14 +278,14 @@ def named(*entries: dict[str, Any]) -> Verdict:
     return judged(CodexReader, lines, [QUEUED])[QUEUED]
 
 
-@pytest.mark.requirement("REC-1", stage="contact")
+@pytest.mark.requirement("REC-1", stage="clients")
 def test_a_queued_text_is_read_when_the_model_has_answered_to_its_name() -> None:
     assert named(*taken(11)) is OPEN
     assert named(*taken(11), *announced(12, "m1"), usage(12)) is READ
     assert named(*taken(11), event(12, "turn_aborted"), said(13, "user", "more")) is OPEN
 
 
-@pytest.mark.requirement("REC-1", stage="contact")
+@pytest.mark.requirement("REC-1", stage="clients")
 @pytest.mark.parametrize("other", [f"{QUEUED}1", "", None])
 def test_nothing_but_its_name_proves_a_queued_text(other: str | None) -> None:
     answered = [*announced(12, "m1"), usage(12)]

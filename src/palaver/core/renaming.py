@@ -90,6 +90,7 @@ def _take_over(agent: Agent, bearer: Agent, operation: UpdateAgent, context: Con
         connected_at=context.now,
         capabilities=started.capabilities,
         metadata=started.metadata,
+        waits="",
     )
     return Decision(record, [started, AgentForgotten(agent.id)])
 
