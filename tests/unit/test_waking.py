@@ -42,7 +42,7 @@ def agent_with(*, mail: int = 0, notices: int = 0, muted_until: float = 0.0) -> 
     agent = Agent(id="a1", name="worker", kind="claude-code", session="i")
     agent.muted, agent.muted_until = muted_until > 0, muted_until
     for seq in range(mail + notices):
-        agent.pending[seq] = Receipt(PEER, 1, NOW + 60, weak=seq >= mail)
+        agent.pending[seq] = Receipt(PEER if seq < mail else "", 1, NOW + 60, weak=seq >= mail)
     return agent
 
 

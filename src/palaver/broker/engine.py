@@ -96,8 +96,7 @@ class Engine:
         self.activities: dict[str, str] = {}
         """What agents are doing, as their clients tell: `busy`, `idle` and so on, by agent id."""
         self.paths: Callable[[str], list[PathRecord]] = lambda _agent: []  # how mail gets into its model
-        self.contact: Callable[[str], Contact | None] = lambda _agent: None
-        """What is known of the client of an agent that fetches its mail."""
+        self.contact: Callable[[str], Contact | None] = lambda _agent: None  # of one that fetches its mail
         self.refusals = Refusals()
         lookups = Lookups(
             journal,
@@ -114,6 +113,7 @@ class Engine:
         self.committed: list[AnyEvent] = []
         self.limits = limits
         self._context = lookups.context(NOBODY, limits, alive)
+        self.prompted = lookups.prompted
 
     def start(self, version: str) -> None:
         """Rebuild the state and begin a new life.

@@ -49,6 +49,8 @@ class Lookups:
         self._activities = activities
         self._paths = paths
         self._contact = contact
+        self.prompted: set[str] = set()
+        """Agents in a turn that their human began."""
         self._former_names: dict[str, str] = {}
 
     def context(self, caller: Caller, limits: Limits, alive: Callable[[str], bool]) -> Context:
@@ -69,6 +71,7 @@ class Lookups:
             last_seen=self.last_seen,
             claimed=self.claimed,
             activity=lambda agent: self._activities.get(agent, ""),
+            prompted=self.prompted.__contains__,
             paths=self._paths,
             contact=self._contact,
             alive=alive,

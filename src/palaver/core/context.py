@@ -113,6 +113,8 @@ class Context(msgspec.Struct, kw_only=True):
     last_seen: Callable[[str], float] = lambda _agent: 0.0
     activity: Callable[[str], str] = lambda _agent: ""
     """What an agent is doing, as far as its client tells."""
+    prompted: Callable[[str], bool] = lambda _agent: False
+    """Whether an agent is in a turn that its human began."""
     paths: Callable[[str], list[PathRecord]] = lambda _agent: []
     """How mail gets into an agent's model, where its client is known."""
     contact: Callable[[str], Contact | None] = lambda _agent: None

@@ -75,6 +75,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Turns on a link without a person's word; then it pauses."""
     link_hops_max: int = 60
     """Turns in a chain, each started by the one before, over whatever links; then the link pauses."""
+    chain_turns_max: int = 40
+    """Turns in a row that agents begin in each other by messages alone; what comes then wakes nobody."""
     wake_retry_s: float = 60.0
     """After a woken turn that failed the next wake comes after this, then after 5 and 15 times this."""
     listeners_max: int = 64

@@ -65,8 +65,8 @@ def _listening(state: State, ids: dict[str, None]) -> Listening:
 # -- telling ------------------------------------------------------------------------------------------
 
 
-def tell_turn(state: State, agent: Agent, event: TurnEnded, text: str, post: Post) -> None:
-    """How a turn ended, or that it waits."""
+def tell_turn(state: State, agent: Agent, event: TurnEnded, text: str, post: Post, *, hops: int = 0) -> None:
+    """How a turn ended, or that it waits; `hops` turns in a row led to it."""
     if not agent.listeners or event.checkpoint or is_caused_by_notices(agent, human=event.human):
         return
     said = f": {quoted(text, BEGINNING_CHARS)}" if text else ""
@@ -77,7 +77,7 @@ def tell_turn(state: State, agent: Agent, event: TurnEnded, text: str, post: Pos
         "waiting": f"waits for its human{said}",
     }[event.outcome]
     text = f'{agent.name} {how}. get_session_data("{agent.name}") shows the rest.'
-    tell(state, agent, text, "turn", post)
+    tell(state, agent, text, "turn", post, hops=hops)
 
 
 def is_caused_by_notices(agent: Agent, *, human: bool) -> bool:
@@ -85,7 +85,7 @@ def is_caused_by_notices(agent: Agent, *, human: bool) -> bool:
     return not human and 0 < agent.handed == agent.noticed
 
 
-def tell(state: State, agent: Agent, text: str, kind: str, post: Post) -> None:
+def tell(state: State, agent: Agent, text: str, kind: str, post: Post, *, hops: int = 0) -> None:
     """Say something of an agent to all who listen to it."""
     for listener_id in agent.listeners:
         listener = state.agents.get(listener_id)
@@ -93,7 +93,7 @@ def tell(state: State, agent: Agent, text: str, kind: str, post: Post) -> None:
         if child is not None and child.listen and child.parent == listener_id:
             continue  # a parent hears of its child in a way of its own
         if listener is not None and direct_link(state, agent, listener_id) is None:
-            post.tell(listener, text, kind)
+            post.tell(listener, text, kind, hops=hops)
 
 
 def is_overdue(agent: Agent, awake: float, after_s: float) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from palaver.core.answers import answers, settle_sent
+from palaver.core.chains import hold_back, reckon
 from palaver.core.context import Context, Decision
 from palaver.core.crossing import apply_crossing
 from palaver.core.digests import digest_of
@@ -49,9 +50,8 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
     if operation.key and (earlier := sent_earlier(sender, operation, digest, context)) is not None:
         return Decision(told_again(state, earlier, context))
     found = route(state, sender, operation.to, context)
-    if found.outcome is not None:
-        on_link = found.outcome is ON_LINK
-        return decide_say(state, sender, operation, context) if on_link else Decision(found.outcome)
+    if (outcome := found.outcome) is not None:
+        return decide_say(state, sender, operation, context) if outcome is ON_LINK else Decision(outcome)
     reached, outcomes = found.agents, NOBODY_ELSE
     if found.several or not has_room(reached[0], size, limits):
         reached, outcomes = _admit(state, sender, found, operation, size, context)
@@ -61,6 +61,7 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
     evidence, note = correlate(sender, operation.re, recipients, context) if operation.re else ([], "")
     status, said, why = TO_SEVERAL if found.several else status_of(reached[0], context)
     note = f"{note} {said}".strip() if said else note
+    hops, held = reckon(sender, reached, context)
     event = MessageQueued(  # by position: this is the hottest line of all
         sender.id,
         sender.name,
@@ -75,12 +76,13 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
         is_json,
         extra,
         operation.key,
-        found.several,
+        *(found.several, "", 0, hops, "", held),
     )
     seq = state.seq + len(evidence) + 1
     after = settle_sent(state, sender, event, seq, context) if state.children else []
     sent = Sent(id=format_id("m", seq), status=status, note=note, why=why, recipients=outcomes)
-    return Decision(sent, [*evidence, event, *after], [body])  # that a message was read goes before its reply
+    decision = Decision(sent, [*evidence, event, *after], [body])  # `read` goes before the reply
+    return hold_back(state, sender, reached, decision, context) if held else decision
 
 
 def _admit(
@@ -119,7 +121,7 @@ def apply_queued(state: State, event: MessageQueued) -> None:
     deadline = state.awake + event.ttl_s
     for agent_id in event.recipients:
         agent = state.agents[agent_id]
-        receipt = Receipt(sender_id, event.size, deadline, weak=event.weak)
+        receipt = Receipt(sender_id, event.size, deadline, weak=event.weak, hops=event.hops)
         if not sender_id and event.sender_name != SYSTEM:
             receipt.quotes = True
         agent.pending[state.seq] = receipt

@@ -38,12 +38,14 @@ WEIGHTS: dict[str, Weight] = {
     "link_left": Weight(False, "the others go on"),
     "link_closed": Weight(False, "nothing can be said there any more"),
     "link_paused": Weight(False, "it is there to let agents fall silent; a person is told too"),
+    "chain": Weight(False, "it is there to let agents fall silent; a person is told too"),
     "link_resumed": Weight(False, "who resumed it speaks next, and that wakes"),
 }
 """Every kind of notice there is."""
 
 NOTHING = "nothing waits"
 WEAK = "only weak notices wait"
+CHAIN = "too many turns in a row came of messages alone: it waits for its human, the operator or new work"
 MUTED = "muted"
 
 _HARMLESS = str.maketrans({"[": "(", "]": ")", '"': "'"})
@@ -58,14 +60,19 @@ def held_back(agent: Agent, now: float) -> str:
     if not agent.pending:
         return NOTHING
     if all(receipt.weak for receipt in agent.pending.values()):
-        return WEAK
+        return CHAIN if is_held(agent) else WEAK
     return MUTED if agent.is_muted(now) else ""
 
 
+def is_held(agent: Agent) -> bool:
+    """Whether a message of an agent waits that begins no turn, because too many came of messages alone."""
+    return any(receipt.weak and (receipt.sender or receipt.quotes) for receipt in agent.pending.values())
+
+
 def notice(
-    agent: Agent, text: str, context: Context, kind: str, *, re: str = ""
+    agent: Agent, text: str, context: Context, kind: str, *, re: str = "", hops: int = 0
 ) -> tuple[MessageQueued, str]:
-    """A notification for one agent, of a kind in `WEIGHTS`, and its body."""
+    """A notification for one agent, of a kind in `WEIGHTS`, and its body; `hops` of the turn it tells of."""
     weight, limits = WEIGHTS[kind], context.limits
     event = MessageQueued(
         sender="",
@@ -77,7 +84,8 @@ def notice(
         ttl_s=limits.ttl_s_max if weight.lasts else limits.ttl_s,
         kind="notification",
         re=re,
-        weak=not weight.wakes,
+        hops=hops,
+        weak=not weight.wakes or (hops > limits.chain_turns_max and bool(agent.turns)),
     )
     return event, text
 
@@ -90,6 +98,7 @@ def words_of(
     kind: str,
     ttl_s: float,
     turn: str,
+    hops: int = 0,
     weak: bool = False,
 ) -> MessageQueued:
     """What an agent finally said, for one who waits for it: under its name, though it did not send that."""
@@ -103,6 +112,7 @@ def words_of(
         ttl_s=ttl_s,
         kind=kind,
         turn=turn,
+        hops=hops,
         weak=weak,
     )
 
@@ -150,10 +160,10 @@ class Post:
         for agent in event.recipients:
             self._told[agent] = self._told.get(agent, 0) + 1
 
-    def tell(self, agent: Agent, text: str, kind: str) -> None:
+    def tell(self, agent: Agent, text: str, kind: str, *, hops: int = 0) -> None:
         """A notice, if there is room for it."""
         if self.has_room(agent, len(text.encode()), kind):
-            self.put(*notice(agent, text, self._context, kind))
+            self.put(*notice(agent, text, self._context, kind, hops=hops))
 
     def has_room(self, agent: Agent, size: int, kind: str) -> bool:
         """Whether a notice of that kind fits an inbox, behind what this post brings there already."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from math import inf
 
+from palaver.core.chains import chain_of
 from palaver.core.context import Context, Decision, ExpireDue, HandOver, Header, Settled
 from palaver.core.notices import notice
 from palaver.core.state import Agent, Receipt, State
@@ -67,7 +68,7 @@ def apply_delivered(state: State, event: MessagesDelivered) -> None:
     """The messages are on a lease; their time to live stands still."""
     agent = state.agents[event.agent]
     pending, leased, lease, awake = agent.pending, agent.leased, state.seq, state.awake
-    moved = notices = 0
+    moved = notices = hops = 0
     for seq in event.seqs:
         receipt = pending.pop(seq)
         receipt.lease = lease
@@ -76,6 +77,10 @@ def apply_delivered(state: State, event: MessagesDelivered) -> None:
         moved += receipt.size
         if not receipt.sender:
             notices += 1
+        if receipt.hops > hops:  # noqa: PLR1730 - on the hottest path, and faster than max()
+            hops = receipt.hops
+    if agent.turns or hops or agent.hops:
+        agent.hops = chain_of(agent, [leased[seq] for seq in event.seqs])
     agent.handed += len(event.seqs)
     agent.noticed += notices
     if agent.listeners and agent.due == 0.0:

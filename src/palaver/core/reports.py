@@ -10,6 +10,7 @@ soon as it has room.
 from __future__ import annotations
 
 from palaver.core.answers import answer_with
+from palaver.core.chains import is_over
 from palaver.core.context import Context, Decision
 from palaver.core.link_roster import direct_link
 from palaver.core.listeners import is_caused_by_notices
@@ -35,9 +36,9 @@ def listening_parent(state: State, agent: Agent) -> str:
 
 
 def report_turn(
-    state: State, agent: Agent, event: TurnEnded, text: str, post: Post, context: Context
+    state: State, agent: Agent, event: TurnEnded, text: str, post: Post, context: Context, *, hops: int = 0
 ) -> None:
-    """Tell the parent how a turn of its child ended."""
+    """Tell the parent how a turn of its child ended; `hops` turns in a row led to it."""
     child = state.children[agent.id]
     if child.asked:
         if event.outcome == "ended" and not event.checkpoint:
@@ -52,12 +53,21 @@ def report_turn(
     if parent is None or event.checkpoint or is_caused_by_notices(agent, human=event.human):
         return
     if event.outcome == "ended" and text:
-        weak, ttl_s = not WEIGHTS["child_turn"].wakes, context.limits.ttl_s_max
-        message = words_of(agent, parent, text, kind="notification", ttl_s=ttl_s, turn=event.turn, weak=weak)
+        held = is_over(hops, [parent], context)
+        message = words_of(
+            agent,
+            parent,
+            text,
+            kind="notification",
+            ttl_s=context.limits.ttl_s_max,
+            turn=event.turn,
+            hops=hops,
+            weak=held or not WEIGHTS["child_turn"].wakes,
+        )
     else:
         said = f": {quoted(text, QUOTED_CHARS)}" if text else ""
         words = f"Your child {agent.name} {FAILED[event.outcome]}{said}."
-        message, text = notice(parent, words, context, "child_turn")
+        message, text = notice(parent, words, context, "child_turn", hops=hops)
     if not post.has_room(parent, message.size, "child_turn"):
         post.add(ChildUnheard(agent.id, event.turn))
         return

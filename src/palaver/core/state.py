@@ -31,6 +31,8 @@ class Receipt(msgspec.Struct, gc=False):
     """It begins no turn."""
     quotes: bool = False
     """Nobody sent it, but the words are an agent's, and stand in the frame of one."""
+    hops: int = 0
+    """So many turns in a row, each begun by a message of the one before, led to it."""
 
 
 class Request(msgspec.Struct, gc=False):
@@ -136,6 +138,8 @@ class Agent(msgspec.Struct, kw_only=True):
     """Messages handed over since its last turn ended."""
     noticed: int = 0
     """How many of them were notices of the broker's own."""
+    hops: int = 0
+    """The same of its turn under way; below 0 if new work began that."""
     checkpoint: int = 0
     """After so many ends of turns one was nobody else's business; 0 if none will be."""
     links: dict[str, None] = {}

@@ -10,6 +10,7 @@ turn before, or a bare acknowledgement right after another member's.
 from __future__ import annotations
 
 from palaver.core.acknowledgements import is_acknowledgement
+from palaver.core.chains import end_chain, hops_of
 from palaver.core.context import Context, Decision, ReportTurn
 from palaver.core.crossing import Words, apply_turn_on_links, cross, pause, reached_by
 from palaver.core.digests import digest_of
@@ -52,11 +53,12 @@ def decide_report(state: State, command: ReportTurn, context: Context) -> Decisi
         for link_id in agent.links:
             _on_link(state, state.links[link_id], agent, event, text, context, post)
     post.add(event)
-    tell_turn(state, agent, event, text, post)
+    hops = 0 if event.human else hops_of(agent, context)
+    tell_turn(state, agent, event, text, post, hops=hops)
     if (child := state.children.get(agent.id)) is not None:
         # Who was asked one question is gone when the answer is read.
         body = shortened(text, context.limits.body_bytes_max, "" if child.asked else agent.name)
-        report_turn(state, agent, event, body, post, context)
+        report_turn(state, agent, event, body, post, context, hops=hops)
     return Decision(Done(), post.events, post.texts)
 
 
@@ -117,6 +119,7 @@ def apply_turn_ended(state: State, event: TurnEnded) -> None:
     if event.outcome == "waiting":
         return
     agent.handed = agent.noticed = 0
+    end_chain(agent)
     agent.checkpoint = max(0, agent.checkpoint - 1)
     apply_turn_on_links(state, agent, event.turn, digest=event.digest, bare=event.bare, human=event.human)
 

@@ -245,6 +245,7 @@ class Hooks:
         for ending in endings:
             self._report(book, agent, ending)
         self._engine.activities[agent.id] = book.state
+        self._note_prompted(book)
         self._bindings.save(agent, book)
         if agent.pending or book.open or book.delegations:
             self._marks.leave(agent)
@@ -254,6 +255,13 @@ class Hooks:
             self.run(self._pulses.run())
         if endings and self.has_reason(agent):
             self.mail(agent.id)  # nothing took it along
+
+    def _note_prompted(self, book: Book) -> None:
+        turn = book.turns.current
+        if turn is not None and turn.human:
+            self._engine.prompted.add(book.agent)
+        else:
+            self._engine.prompted.discard(book.agent)
 
     def _report(self, book: Book, agent: Agent, ending: Ending) -> None:
         turn = ending.turn
@@ -541,6 +549,7 @@ class Hooks:
         """A session is over: what its transcript will still say decides before its leases return."""
         book = self._books.pop(agent, None)
         self._engine.activities.pop(agent, None)
+        self._engine.prompted.discard(agent)
         if book is None:
             return
         book.is_over = True
