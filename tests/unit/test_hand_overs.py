@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
-from palaver.gateways.books import SETTLED_S, UNBEGUN_S, Book, mark_of
+from palaver.core.state import Agent
+from palaver.gateways.bindings import Binding, Bindings
+from palaver.gateways.books import LEFT_S, SETTLED_S, UNBEGUN_S, Book, mark_of
 from palaver.integrations import claude_code, codex, gemini_cli
 from palaver.integrations.hooks import HookEvent, What
 from palaver.integrations.opencode import make_opencode
+from palaver.integrations.plugins import RequestReader
 from tests.unit.test_claude_reader import answer, blob, hook_text, queued, request, user
 from tests.unit.transcripts import write
 
@@ -80,10 +83,15 @@ class Room:
         self.path = path
         self.book = Book("a1", kind, names(), clock=self.clock)
 
-    def tell(self, what: What, session: str = SESSION) -> None:
+    def tell(self, what: What, session: str = SESSION, source: str = "") -> None:
         """A hook, which nothing keeps from ending its turn."""
         event = HookEvent(
-            what=what, name=what, session=session, transcript=str(self.path), typed=what == "prompt"
+            what=what,
+            name=what,
+            session=session,
+            transcript=str(self.path),
+            typed=what == "prompt",
+            source=source,
         )
         self.book.note(event)
         self.book.close(event)
@@ -196,6 +204,69 @@ def test_what_is_given_at_a_sessions_start_waits_for_its_first_turn(tmp_path: Pa
     assert room.look_after(1_000) == OPEN
 
 
+@pytest.mark.requirement("REC-2", stage="clients")
+def test_what_a_compaction_dropped_before_the_first_turn_is_given_back(tmp_path: Path) -> None:
+    room = Room(claude_code.INTEGRATION, tmp_path / "session.jsonl")
+    room.tell("session_started")
+    room.book.hand_over("hook:1:1", [MARK])
+    room.write(user(0, "x"), hook_text(0, TEXT))
+    assert room.look_after(100) == OPEN
+    room.write({"type": "system", "subtype": "compact_boundary"})
+    room.tell("session_started", source="compact")
+    assert room.look_after(SETTLED_S) == LOST
+
+
+def test_nothing_is_woken_between_two_sessions(claude: Room) -> None:
+    claude.tell("turn_ended")
+    claude.tell("session_ended", "0199ffff")
+    assert not claude.book.standing.has_ended, "one that was left long ago was deleted"
+    claude.tell("session_ended")
+    assert claude.book.standing.has_ended
+    claude.tell("session_started", "0199ffff")
+    assert not claude.book.standing.has_ended
+
+
+def keep(room: Room, folder: Path) -> Binding:
+    """What the next broker knows."""
+    agent = Agent(id="a1", name="worker", kind=room.book.integration.kind, session="s1")
+    Bindings(folder).save(agent, room.book)
+    binding = Bindings(folder).load(agent)
+    assert binding is not None
+    return binding
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+def test_the_next_broker_knows_which_conversation_a_hand_over_went_to(tmp_path: Path) -> None:
+    room = Room(codex.INTEGRATION, tmp_path / "session.jsonl")
+    room.tell("prompt")
+    room.book.hand_over("queue:1:1", [MARK])
+    left = room.book.place
+    room.path = tmp_path / "other.jsonl"
+    room.tell("prompt", "0199ffff")
+    binding = keep(room, tmp_path / "bindings")
+    assert binding.left == {"queue:1:1": left}
+    book = Book("a1", codex.INTEGRATION, names(), clock=room.clock)
+    book.restore(binding.session, binding.transcript)
+    book.changed_at = binding.changed_at
+    book.hand_over("queue:1:1", [MARK], at=binding.handed["queue:1:1"], left=left)
+    room.clock.now += LEFT_S
+    assert book.judge() == ([], ["queue:1:1"])
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+def test_a_verdict_that_is_not_in_the_journal_can_be_found_again(tmp_path: Path) -> None:
+    room = Room(codex.INTEGRATION, tmp_path / "session.jsonl")
+    room.tell("prompt")
+    room.book.hand_over("queue:1:1", [MARK])
+    handed = room.book.open["queue:1:1"].at
+    room.write(of_codex(TEXT), {"type": "response_item", "payload": {"type": "function_call"}})
+    room.write({"type": "token_usage_record", "payload": {}})
+    assert room.book.judge() == (["queue:1:1"], [])
+    assert keep(room, tmp_path / "bindings").handed == {"queue:1:1": handed}
+    room.book.drop_settled({})
+    assert keep(room, tmp_path / "bindings").handed == {}
+
+
 def of_codex(text: str) -> dict[str, Any]:
     content = [{"text": text}]
     return {"type": "response_item", "payload": {"type": "message", "role": "developer", "content": content}}
@@ -238,3 +309,16 @@ def test_a_plugin_tells_what_its_session_holds() -> None:
     client.take(event, {"held": [MARK]})
     assert room.book.reader is not None
     assert room.book.reader.stands(MARK)
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+def test_a_plugins_session_that_was_left_is_waited_for_only_so_long() -> None:
+    now = 1_000.0
+    reader = RequestReader(clock=lambda: now)
+    reader.expect(MARK)
+    now += 1.0
+    reader.hold([MARK])
+    assert not reader.lacks(MARK, left=True), "its turn may go on"
+    now += LEFT_S
+    assert not reader.lacks(MARK), "it stands there, and its human may go on"
+    assert reader.lacks(MARK, left=True)

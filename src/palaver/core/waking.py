@@ -38,6 +38,7 @@ LEFT = f"left to its human after {len(RETRIES) + 1} failed wakes"
 STOPPED = "its human has just stopped it"
 BEHIND = "what the same sender sent before is not known to be read yet"
 OFTEN = "it was woken often enough for now"
+ENDED = "its session has ended, and it has begun no other"
 
 NOTICES, RESULTS = "notices", "results"
 """Who sends what no agent sent: the broker, and the children whose final words it passes on."""
@@ -64,6 +65,8 @@ class Standing(NamedTuple):
     """When it was woken, if that turn has not ended."""
     wakes: Sequence[Wake] = ()
     """The wakes so far, the first one first."""
+    has_ended: bool = False
+    """Its conversation is over, and no other has begun."""
 
 
 class Leave(NamedTuple):
@@ -97,6 +100,8 @@ def hold_of(standing: Standing, now: float, *, retry_s: float = RETRY_S) -> Leav
     """What keeps an agent from being woken, whoever writes to it."""
     if standing.state not in WAKEABLE:
         return Leave(BUSY)
+    if standing.has_ended:
+        return Leave(ENDED)
     if standing.failures > len(RETRIES):
         return Leave(LEFT)
     for why, since, wait_s in (

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from palaver.core.state import Agent
-from palaver.gateways.books import Book
+from palaver.gateways.books import Book, Place
 from palaver.gateways.turns import Turn
 
 log = logging.getLogger("palaver.hooks")
@@ -40,6 +40,13 @@ class Binding(msgspec.Struct, kw_only=True):
     handed: dict[str, float] = {}
     """From each open call to when its messages were handed over."""
     ways: dict[str, str] = {}
+    due: list[str] = []
+    """The calls whose messages have to be in the next request, whatever path they took."""
+    left: dict[str, Place] = {}
+    """From each call of a conversation that its human has left to that conversation."""
+    changed_at: float = 0.0
+    """When it went on to another conversation."""
+    has_ended: bool = False
     worked: dict[str, float] = {}
     failures: int = 0
     failed_at: float = 0.0
@@ -55,6 +62,7 @@ class Bindings:
 
     def save(self, agent: Agent, book: Book) -> None:
         """Keep what is known now."""
+        leases = book.leases
         binding = Binding(
             instance=agent.session,
             kind=book.integration.kind,
@@ -64,8 +72,16 @@ class Bindings:
             heard_at=0.0,
             turn=book.turns.current,
             rested_at=book.rested_at,
-            handed=book.handed,
-            ways=book.ways,
+            handed={call: given.at for call, given in leases.items()},
+            ways={call: given.way for call, given in leases.items()},
+            due=[call for call, given in leases.items() if not given.is_deferred],
+            left={
+                call: given.place
+                for call, given in leases.items()
+                if given.place[0] not in ("", book.session)
+            },
+            changed_at=book.changed_at,
+            has_ended=book.has_ended,
             worked=book.worked,
             failures=book.failures,
             failed_at=book.failed_at,

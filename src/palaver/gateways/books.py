@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from palaver.core.state import Agent
 from palaver.core.waking import WAKEABLE, Standing, Wake, recent
@@ -30,6 +31,8 @@ DEFERRED = ("wake", "queue", NAMED)
 """Paths whose text the client may hold back until its next turn."""
 BEGINNING = ("wake", "plugin")
 """Paths whose text begins a turn at once."""
+WAKING = {*DEFERRED, *BEGINNING}
+"""Paths for a client that is idle."""
 
 STATES = {
     "session_started": "idle",
@@ -45,6 +48,9 @@ STATES = {
 }
 _CLOSING: dict[str, Outcome] = {"turn_ended": "ended", "errored": "errored", "interrupted": "interrupted"}
 
+Place: TypeAlias = tuple[str, str]
+"""A conversation: the client's id of it, and where it is written down."""
+
 
 @dataclass(slots=True)
 class HandOver:
@@ -57,6 +63,8 @@ class HandOver:
     at: float
     """When, in seconds of the wall clock."""
     reader: Reader | None = None
+    place: Place = ("", "")
+    """The conversation that it went to."""
     is_deferred: bool = False
 
     @property
@@ -64,9 +72,9 @@ class HandOver:
         """By which door."""
         return self.call.partition(":")[0]
 
-    def open(self, reader: Reader | None) -> None:
-        """Have a reader judge it, from its beginning."""
-        self.reader = reader
+    def open(self, reader: Reader | None, place: Place) -> None:
+        """Have the reader of a conversation judge it, from its beginning."""
+        self.reader, self.place = reader, place
         if reader is not None:
             for mark in self.marks:
                 reader.expect(mark, self.at, deferred=self.is_deferred)
@@ -104,6 +112,8 @@ class Book:
     """When a hook last showed a turn under way."""
     changed_at: float = 0.0
     """When it went on to another conversation."""
+    has_ended: bool = False
+    """The conversation is over, and no other has begun: there is nothing to wake."""
 
     def __init__(
         self,
@@ -118,8 +128,7 @@ class Book:
         self.agent = agent
         self.integration = integration
         self.turns = Turns(name, wake_line=wake_line, clock=self._clock)
-        self.session = ""
-        self.transcript = ""
+        self.session, self.transcript = "", ""
         self.heard = 0
         """Events of the main conversation so far."""
         self.heard_at = 0.0
@@ -141,6 +150,8 @@ class Book:
         self.state = ""
         self.open: dict[str, HandOver] = {}
         """Hand-overs without evidence, by the call's word."""
+        self.judged: dict[str, HandOver] = {}
+        """Hand-overs with a verdict that may not be in the journal yet."""
         self.announced: set[str] = set()
         """Large messages that the client was woken for already."""
         self.was_interrupted = False
@@ -156,6 +167,8 @@ class Book:
 
     def note(self, event: HookEvent) -> list[Ending]:
         """The main conversation goes on; the turns that this ends. One that ends with it is `close`'s."""
+        if event.what == "session_ended" and self.session not in ("", event.session):
+            return []  # one that its human has left before
         self.heard += 1
         self.heard_at = self._clock()
         if (event.session, event.transcript) != (self.session, self.transcript) or self.reader is None:
@@ -171,8 +184,12 @@ class Book:
             self._doubt_wakes()
         if event.what == "idle" and self.state in ("busy", "waiting"):
             endings += self.turns.end("interrupted")
+        self.has_ended = event.what == "session_ended"
         is_news = event.what != "idle" or self.state != "errored"
-        if is_news and (event.what, event.source) != ("session_started", "compact"):
+        if (event.what, event.source) == ("session_started", "compact"):
+            if self.state in RESTING:
+                self.rested_at = self._clock()  # what it was given for its next turn may be gone
+        elif is_news:
             self._enter(STATES.get(event.what, self.state))
         self._count(event)
         return endings
@@ -188,14 +205,19 @@ class Book:
         """This is the session, and there it is written down."""
         is_other = bool(self.session) and session != self.session
         self.session, self.transcript = session, transcript
-        event = HookEvent(what="other", name="", session=session, transcript=transcript)
-        before, self.reader = self.reader, self.integration.reader(event)
+        before, self.reader = self.reader, self._reader_of((session, transcript))
         if is_other:
             self.changed_at = self._clock()
         for given in self.open.values():
             # What a waiter was given enters the next turn, of whichever conversation; the rest stays.
             if before is None or not is_other or given.may_move():
-                given.open(self.reader)
+                given.open(self.reader, self.place)
+
+    def _reader_of(self, place: Place) -> Reader:
+        session, transcript = place
+        return self.integration.reader(
+            HookEvent(what="other", name="", session=session, transcript=transcript)
+        )
 
     def _count(self, event: HookEvent) -> None:
         if event.what in ("tool_used", "prompt"):
@@ -282,19 +304,34 @@ class Book:
     def checkpoint_next(self, value: bool) -> None:
         self.turns.checkpoint_next = value
 
-    def hand_over(self, call: str, marks: list[str], *, way: str = "", at: float = 0.0) -> None:
-        """Messages are on their way into the context, or in it without evidence."""
+    def hand_over(
+        self,
+        call: str,
+        marks: list[str],
+        *,
+        way: str = "",
+        at: float = 0.0,
+        left: Place | None = None,
+        due: bool = False,
+    ) -> None:
+        """Messages are on their way into the context, or in it without evidence.
+
+        `left` is the conversation that they went to, if its human has gone on to another one since. What
+        is `due` has to be in the next request, whatever path it takes.
+        """
         given = HandOver(call, marks, way, at or self._clock())
-        given.is_deferred = given.path in DEFERRED
+        given.is_deferred = given.path in DEFERRED and not due
         self.open[call] = given
-        if self.is_ready:
-            given.open(self.reader)
+        if left is not None:
+            given.open(self._reader_of(left), left)
+        elif self.is_ready:
+            given.open(self.reader, self.place)
 
     def expect_open(self) -> None:
         """The reader is ready now: tell it of what was handed over meanwhile."""
         for given in self.open.values():
             if given.reader is None:
-                given.open(self.reader)
+                given.open(self.reader, self.place)
 
     def _doubt_wakes(self) -> None:
         """What a waiter was given begins a turn at once; if a human does so later, it may have been lost."""
@@ -319,7 +356,7 @@ class Book:
                 absent.append(given.call)
             else:
                 continue
-            del self.open[given.call]
+            self.judged[given.call] = self.open.pop(given.call)
         return read, absent
 
     def _is_over(self, given: HandOver) -> bool:
@@ -339,14 +376,30 @@ class Book:
         )
 
     @property
-    def ways(self) -> dict[str, str]:
-        """By which way each open call went."""
-        return {call: given.way for call, given in self.open.items()}
+    def place(self) -> Place:
+        """The conversation that it is in."""
+        return self.session, self.transcript
 
     @property
-    def handed(self) -> dict[str, float]:
-        """When each open call was handed over, in seconds of the wall clock."""
-        return {call: given.at for call, given in self.open.items()}
+    def places(self) -> set[Place]:
+        """All conversations in which something may still be found."""
+        return {self.place, *(given.place for given in self.open.values())}
+
+    @property
+    def readers(self) -> list[Reader]:
+        """Those of all these conversations."""
+        found = [self.reader, *(given.reader for given in self.open.values())]
+        return [reader for number, reader in enumerate(found) if reader and reader not in found[:number]]
+
+    @property
+    def leases(self) -> dict[str, HandOver]:
+        """All hand-overs that may have a lease, by the call's word."""
+        return {**self.judged, **self.open}
+
+    def drop_settled(self, leased: Container[str]) -> None:
+        """Forget the hand-overs whose leases are over: by evidence, a reply, or the session's end."""
+        self.open = {call: given for call, given in self.open.items() if call in leased}
+        self.judged = {call: given for call, given in self.judged.items() if call in leased}
 
     @property
     def evidence(self) -> str:
@@ -368,6 +421,7 @@ class Book:
             interrupted_at=self.interrupted_at if self.was_interrupted else 0.0,
             woken_at=self.woken_at if self.is_woken else 0.0,
             wakes=self._wakes,
+            has_ended=self.has_ended,
         )
 
     def count_wake(self, now: float, senders: frozenset[str]) -> None:

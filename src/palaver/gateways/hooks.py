@@ -25,7 +25,7 @@ from palaver.core.reach import Contact
 from palaver.core.seats import is_seated
 from palaver.core.state import Agent
 from palaver.gateways.bindings import Bindings
-from palaver.gateways.books import BEGINNING, Book, mark_of, name_of
+from palaver.gateways.books import NAMED, WAKING, Book, mark_of, name_of
 from palaver.gateways.desk import Desk
 from palaver.gateways.labels import Labels
 from palaver.gateways.listening import Listens, always
@@ -301,11 +301,9 @@ class Hooks:
     def _recall(self, agent: Agent, book: Book) -> None:
         """Go on with what an earlier broker knew of this session, and with what it handed over."""
         binding = self._bindings.load(agent)
-        handed: dict[str, float] = {}
         if binding is not None and binding.kind == book.integration.kind:
-            handed = binding.handed
             book.restore(binding.session, binding.transcript)
-            self._read_ahead(book)
+            book.changed_at, book.has_ended = binding.changed_at, binding.has_ended
             book.state, book.heard_at, book.worked = binding.state, binding.heard_at, binding.worked
             book.rested_at = binding.rested_at
             book.turns.current = binding.turn
@@ -315,9 +313,18 @@ class Hooks:
             if not path.isdigit() and call not in book.open:
                 held = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
                 marks = self._sought(agent, call, [format_id("m", seq) for seq in held])
-                way = "" if binding is None else binding.ways.get(call, "")
-                at = handed.get(call, 0.0)
-                book.hand_over(call, marks, way=way, at=at)
+                if binding is None or binding.kind != book.integration.kind:
+                    book.hand_over(call, marks)
+                    continue
+                book.hand_over(
+                    call,
+                    marks,
+                    way=binding.ways.get(call, ""),
+                    at=binding.handed.get(call, 0.0),
+                    left=binding.left.get(call),
+                    due=call in binding.due,
+                )
+        self._read_ahead(book)
         if book.open:
             self._watch(book)
 
@@ -427,8 +434,10 @@ class Hooks:
         book.announced.update(each.id for each in large)
         parts += [announce(each, now=now, size=int(each.body)) for each in large]
         if taken.messages:
-            self._hand_over(book, call, way, [each.id for each in taken.messages])
-            if not parts and path in BEGINNING:
+            # A text under a name of its own is sought by that, whatever stands there already.
+            stands = not parts and path != NAMED
+            self._hand_over(book, call, way, [each.id for each in taken.messages], due=stands)
+            if not parts and path in WAKING:
                 return Fetched(remind([each.id for each in taken.messages]), call, glimpse(taken.messages))
         behind = taken.waiting - len(taken.large) if taken.messages else 0
         text = render_batch(parts, waiting=behind, told=told, label=label) if parts else ""
@@ -436,9 +445,9 @@ class Hooks:
             self.labels.count(agent, len(text), _uncut(book), ruled=not told)
         return Fetched(text, call, glimpse(taken.messages, large=large))
 
-    def _hand_over(self, book: Book, call: str, way: str, ids: list[str]) -> None:
+    def _hand_over(self, book: Book, call: str, way: str, ids: list[str], *, due: bool) -> None:
         agent = self._engine.state.agents[book.agent]
-        book.hand_over(call, self._sought(agent, call, ids), way=way)
+        book.hand_over(call, self._sought(agent, call, ids), way=way, due=due)
         self._engine.delivery.claim(self._engine.state, book.agent, ids)
         self._bindings.save(agent, book)
         self._watch(book)
@@ -522,8 +531,7 @@ class Hooks:
         if agent is None:
             book.open.clear()
             return
-        for call in [each for each in book.open if each not in agent.calls]:
-            del book.open[call]  # settled in another way: by a reply, or the session's end
+        book.drop_settled(agent.calls)
         read, absent = book.judge()
         if read:
             self._engine.submit_own(NoteEvidence(agent.id, agent.session, read, book.evidence))
@@ -532,15 +540,15 @@ class Hooks:
             self._engine.submit_own(ReturnLease(agent.id, agent.session, call))
 
     def _read_ahead(self, book: Book) -> None:
-        if book.is_ready and is_long(book.transcript):
+        if book.is_ready and any(is_long(transcript) for _, transcript in book.places):
             book.is_ready = False
             self.run(self._catch_up(book))
 
     async def _catch_up(self, book: Book) -> None:
         """Read a long transcript for the first time, beside the loop."""
         try:
-            if book.reader is not None:
-                await asyncio.to_thread(book.reader.judge, [])
+            for reader in book.readers:
+                await asyncio.to_thread(reader.judge, [])
         finally:
             book.is_ready = True
             book.expect_open()

@@ -8,7 +8,7 @@ import msgspec
 
 from palaver.core.reach import Contact
 from palaver.core.state import Agent
-from palaver.core.waking import FAILED, LEFT, OFTEN, STOPPED, Leave, describe
+from palaver.core.waking import ENDED, FAILED, LEFT, OFTEN, STOPPED, Leave, describe
 from palaver.gateways.books import Book
 from palaver.gateways.waking import Waker
 from palaver.protocol.operations.agents import PathRecord
@@ -81,7 +81,7 @@ def tell_contact(
     ways = [path for path in found if path is not None]
     way = next((each.name for each in ways if each.works), "")
     shut = "" if way else "; ".join(f"{each.name}: {each.note}" for each in ways)
-    held = describe(leave) if leave.why_not in (FAILED, LEFT, OFTEN, STOPPED) else ""
+    held = describe(leave) if leave.why_not in (ENDED, FAILED, LEFT, OFTEN, STOPPED) else ""
     return contact._replace(idle=True, woken_at=book.woken_at, held=held, way=way, shut=shut)
 
 
@@ -92,7 +92,7 @@ def _for_wake(path: PathRecord, agent: Agent, book: Book | None, hold: Leave) ->
         note = "offline"
     elif not is_bound(book):
         return msgspec.structs.replace(path, works=False, note=NO_HOOKS, unproved=True)
-    elif hold.why_not in (FAILED, LEFT):
+    elif hold.why_not in (ENDED, FAILED, LEFT):
         note = describe(hold)
     elif book is not None and book.state == "waiting":
         note = DIALOG

@@ -33,6 +33,8 @@ HOOKS = {
 """`answered`: the model's text is whole, and the turn ends here unless there is mail."""
 GRACE_S = 3.0
 """A plugin gives up waiting, or has put the text in, well within this; a request may be told of as late."""
+LEFT_S = 90.0
+"""What was put in so long ago, into a session that its human has left since, is not waited for."""
 MARKS_MAX = 10_000
 SESSIONS_MAX = 1_000
 REQUESTS_MAX = 100
@@ -86,14 +88,17 @@ class RequestReader:
         """Nothing is deferred: the plugin puts a text in at once."""
 
     def lacks(self, mark: str, *, left: bool = False, unbegun: bool = False, stopped: bool = False) -> bool:
-        """The plugin told what stands in the session after the hand-over, and this does not."""
-        del (
-            left,
-            unbegun,
-            stopped,
-        )  # one may come back to a session, and an interrupt leaves a text where it is
+        """The plugin told what stands in the session after the hand-over, and this does not.
+
+        A session that was left may still be in a turn, and tell of its requests.
+        """
+        del unbegun, stopped  # an interrupt leaves a text where it is
         put_in = self._expected.get(mark)
-        return put_in is not None and put_in < self._held_at and mark not in self._held
+        if put_in is None:
+            return False
+        if left and self._clock() - put_in > LEFT_S:
+            return True
+        return put_in < self._held_at and mark not in self._held
 
     def stands(self, mark: str) -> bool:
         """It is among what the plugin told last."""
