@@ -431,6 +431,8 @@ class Plugin(Model):
 
     def start(self) -> None:
         self.untold = []
+        self.is_left = False
+        """Its human looks at a new session, in which nothing was said yet; a wake goes into the old one."""
         super().start()
 
     def ask(self) -> None:
@@ -451,6 +453,9 @@ class Plugin(Model):
         return self.given(text)
 
     async def prompt(self, text: str, copy: bool = False) -> None:
+        is_new = self.is_left and not copy
+        if is_new:
+            self.start()
         self.turn = []
         entry = Entry("user", text, next(self.numbers) if copy else 0)
         if copy:
@@ -458,7 +463,9 @@ class Plugin(Model):
             await self.tell("busy")
             self.turn.append(entry)
         else:
-            self.add([entry, *await self.tell("prompt", prompt=text)])
+            is_new |= not self.has_waiter
+            self.has_waiter = True
+            self.add([entry, *await self.tell("prompt", rests=is_new, prompt=text)])
         self.ask()
 
     async def tool(self) -> None:
@@ -485,6 +492,9 @@ class Plugin(Model):
         self.entries = [Entry("user", f"summary {next(self.numbers)}")]
 
     async def clear(self) -> None:
+        if self.kind == "opencode":
+            self.is_left = True  # nothing tells of a new session before its first prompt
+            return
         await self.tell("session_ended")
         self.start()
         await self.tell("session_started", rests=True)
@@ -492,6 +502,9 @@ class Plugin(Model):
     async def resume(self) -> None:
         await super().resume()
         self.untold = []
+        if self.kind == "opencode":
+            self.is_left = self.has_waiter = False  # nor of one that goes on
+            return
         await self.tell("session_started", rests=True)
 
 

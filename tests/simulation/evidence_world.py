@@ -11,7 +11,7 @@ import random
 import re
 import selectors
 import time
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,8 @@ class World:
         self.lock = asyncio.Lock()
         self.lives = 1
         self.is_dead = False
+        self.left: dict[str, list[Entry]] = {}
+        """What stands in each session that its human has left, and in its queue."""
         self.model: Model = MODELS[row](folder, self.hook)
         self.is_patient = True
 
@@ -221,15 +223,23 @@ class World:
             self.story.append("  wake lost")
             return True
         if model.path == "queue" and model.session != book.session:
-            return True  # it stands in the queue of the session before
+            self.leave(book.session, Entry("queue", fetched.text))
+            return True
         self.hooks.run(self.begin_turn(fetched.text, copy=True))
         return True
+
+    def leave(self, session: str, *entries: Entry) -> None:
+        """These stay with a session that its human has left."""
+        self.left.setdefault(session, []).extend(entries)
 
     async def begin_turn(self, text: str, *, copy: bool) -> None:
         session = self.model.session
         async with self.lock:
-            if self.is_dead or (self.model.path == "queue" and self.model.session != session):
-                return  # a queue is of one session, and stays with it
+            if self.is_dead:
+                return
+            if self.model.session != session and not isinstance(self.model, Claude):
+                self.leave(session, Entry("queue", text))
+                return
             if self.model.turn is not None and isinstance(self.model, Claude):
                 await self.model.enqueue(text)
                 return
@@ -246,7 +256,7 @@ class World:
             await asyncio.sleep(min(seconds, POLL_S))
             seconds -= POLL_S
             plugin = self.plugins.get(self.model.kind)
-            if plugin and self.model.turn is None:
+            if plugin and self.model.turn is None and self.model.has_waiter:
                 held = marks_of(self.model.entries)
                 told = {"hook_event_name": "session_started", "session_id": self.model.session, "held": held}
                 plugin.take(plugin.parse(told), told)
@@ -308,6 +318,7 @@ class World:
         await self.model.compact()
 
     async def do_clear(self) -> None:
+        self.leave(self.model.session, *self.model.entries)
         await self.model.clear()
 
     async def do_late(self) -> None:
@@ -377,8 +388,9 @@ class World:
             held = copies(self.model.entries, marked=True)
             book = self.hooks.book_of(agent.id)
             if self.model.path == "queue" and book is not None and book.session != self.model.session:
-                # Codex tells of a new session with its first prompt: nobody knows yet that it was left.
-                held |= {each: set[int]() for each in self.sent}
+                # Codex tells of a new session with its first prompt: nobody knows yet that the old one,
+                # and what stands in it or in its queue, was left.
+                held |= copies(self.left.get(book.session, []), marked=True)
             stuck = [
                 each for each in self.sent if parse_message_id(each) in agent.leased and each not in held
             ]
@@ -409,33 +421,50 @@ def _fail(error: PalaverError) -> None:
     raise AssertionError(error)
 
 
-def play(row: str, folder: Path, seed: int, steps: int = 25) -> World:
+def play(row: str, folder: Path, seed: int, steps: int = 25) -> None:
     """One sequence, from its beginning to a rest."""
+
+    async def live(world: World) -> None:
+        for _ in range(steps):
+            await world.step()
+
+    _live(row, folder, seed, live)
+
+
+def tell(row: str, folder: Path, story: str) -> None:
+    """One sequence whose steps are told, each a moment after the one before."""
+
+    async def live(world: World) -> None:
+        world.is_patient = True
+        world.random.random = lambda: 1.0
+        for word in story.split():
+            async with world.lock:
+                world.story.append(word)
+                await getattr(world, f"do_{word}")()
+            await world.rest(1.0)
+            world.check()
+
+    _live(row, folder, 0, live)
+
+
+def _live(row: str, folder: Path, seed: int, live: Callable[[World], Awaitable[None]]) -> None:
+    async def run() -> None:
+        world = World(row, folder, seed)
+        try:
+            await world.begin()
+            if not isinstance(world.model, Plugin) and row != "codex":
+                world.model.entries += world.model.given(await world.hook("SessionStart", source="startup"))
+            await live(world)
+            await world.end()
+        except Exception as error:
+            raise AssertionError(f"{row}, seed {seed}: {error!r}\n" + "\n".join(world.story)) from error
+        finally:
+            world.end_tasks()
+            await asyncio.sleep(0)
+
     with own_time() as loop:
-        world = None
-
-        async def run() -> None:
-            nonlocal world
-            world = World(row, folder, seed)
-            try:
-                await world.begin()
-                if not isinstance(world.model, Plugin) and row != "codex":
-                    world.model.entries += world.model.given(
-                        await world.hook("SessionStart", source="startup")
-                    )
-                for _ in range(steps):
-                    await world.step()
-                await world.end()
-            except Exception as error:
-                raise AssertionError(f"{row}, seed {seed}: {error!r}\n" + "\n".join(world.story)) from error
-            finally:
-                world.end_tasks()
-                await asyncio.sleep(0)
-
         asyncio.set_event_loop(loop)
         try:
             loop.run_until_complete(run())
         finally:
             asyncio.set_event_loop(None)
-        assert world is not None
-        return world

@@ -16,7 +16,7 @@ import pytest
 
 from palaver.integrations.transcripts import decoded, listed, mapping, string
 from tests.simulation.agent_models import MODELS, Claude, Codex, Gemini, Model
-from tests.simulation.evidence_world import own_time, play
+from tests.simulation.evidence_world import own_time, play, tell
 from tests.unit.transcripts import recorded_lines
 
 SEQUENCES = int(os.environ.get("PALAVER_SEQUENCES", "100"))
@@ -28,10 +28,40 @@ MARK = re.compile(r"id=(m\w+) from=")
 @pytest.mark.parametrize("first", range(0, SEQUENCES // len(MODELS), BATCH))
 @pytest.mark.parametrize("row", MODELS)
 def test_a_message_enters_a_context_once_and_is_never_stuck(row: str, first: int, tmp_path: Path) -> None:
+    failures: list[str] = []
     for seed in range(first, min(first + BATCH, SEQUENCES // len(MODELS))):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        play(row, folder, seed)
+        try:
+            play(row, folder, seed)
+        except AssertionError as error:
+            failures.append(str(error))
+    assert not failures, "\n\n".join(failures)
+
+
+STORIES = {
+    "a session ends with mail that waits": ("pi", "prompt send lost tool final clear"),
+    "mail stands in a session that its human has left": (
+        "opencode",
+        "prompt send tool esc clear prompt final",
+    ),
+    "mail is in the queue of a session that was left, and the broker dies": (
+        "codex",
+        "prompt esc send clear wait wait wait wait prompt broker final",
+    ),
+    "a compaction before the first turn drops the mail": ("claude", "prompt send kill compact"),
+    "mail stands in a resumed session, and a wake has nothing new": (
+        "codex",
+        "prompt send tool kill late prompt",
+    ),
+}
+
+
+@pytest.mark.requirement("REC-2", "REC-3", stage="clients")
+@pytest.mark.parametrize("story", STORIES)
+def test_mail_comes_through(story: str, tmp_path: Path) -> None:
+    row, steps = STORIES[story]
+    tell(row, tmp_path, steps)
 
 
 # -- the models beside recorded sessions of the programs ----------------------------------------------
