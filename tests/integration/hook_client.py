@@ -117,30 +117,34 @@ async def read(sender: Agent, message: str) -> bool:
 class Claude:
     """Its hooks, its waiter, and the file it keeps of itself."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, session: str = SESSION) -> None:
         self.client = client
+        self.session = session
 
     async def hook(self, event: str, prompt_id: str = "p1", **fields: Any) -> dict[str, Any]:
         """A hook."""
-        return await self.client.hook(event, kind="claude-code", prompt_id=prompt_id, **fields)
+        named = {"session_id": self.session, "prompt_id": prompt_id, **fields}
+        return await self.client.hook(event, kind="claude-code", **named)
 
     def status(self, word: str, **fields: Any) -> None:
         """What it says of itself from now on."""
         folder = self.client.rollout.parents[2] / "sessions"
         folder.mkdir(exist_ok=True)
-        facts = {"pid": self.client.pid, "sessionId": SESSION, "status": word}
+        facts = {"pid": self.client.pid, "sessionId": self.session, "status": word}
         path = folder / f"{self.client.pid}.json"
         path.write_text(json.dumps({**facts, "statusUpdatedAt": time.time() * 1_000, **fields}), "utf-8")
 
 
 @asynccontextmanager
-async def open_claude(home: Home, config: Path) -> AsyncGenerator[Claude]:
-    """A stand-in for Claude Code with its folder of configuration, registered as `worker`."""
-    transcript = config / "projects" / "-" / f"{SESSION}.jsonl"
-    transcript.parent.mkdir(parents=True)
+async def open_claude(
+    home: Home, config: Path, *, name: str = "worker", session: str = SESSION
+) -> AsyncGenerator[Claude]:
+    """A stand-in for Claude Code with its folder of configuration, registered under a name."""
+    transcript = config / "projects" / "-" / f"{session}.jsonl"
+    transcript.parent.mkdir(parents=True, exist_ok=True)
     transcript.touch()
-    async with open_client(home, transcript, program="claude-code") as client:
-        yield Claude(client)
+    async with open_client(home, transcript, program="claude-code", name=name) as client:
+        yield Claude(client, session)
 
 
 class Turns:

@@ -62,7 +62,8 @@ def test_the_sender_is_told_and_further_mail_tells_nobody_again() -> None:
     waiting = len(talk.agent(held).pending)
     talk.agent("ann").hops = talk.agent("bob").hops = BOUND
     sent = talk.send("bob" if held == "ann" else "ann", held)
-    assert "will not be woken" in sent.note
+    assert sent.status == "queued"
+    assert "will not be woken" in sent.why
     assert len(talk.agent(held).pending) == waiting + 1
 
 
@@ -110,3 +111,44 @@ def test_programs_pass_a_chain_on_and_add_nothing() -> None:
         talk.send("ann", "bot")
         talk.turn("ann")
     assert turns == BOUND
+
+
+def test_what_was_seen_to_be_read_after_its_turn_does_not_count_for_the_next() -> None:
+    talk = team("ann", "bob")
+    talk.agent("ann").hops = BOUND - 1
+    talk.send("ann", "bob")
+    talk.turn("ann")
+    talk.run(HandOver(talk.agent("bob").id))
+    talk.turn("bob")
+    talk.confirm("bob", *talk.leased("bob"))
+    talk.send("ann", "bob", "a new chain")
+    talk.turn("ann")
+    talk.read_all("bob")
+    assert talk.send("bob", "ann").status == "received"
+    assert [each.hops for each in talk.agent("ann").pending.values()] == [2]
+
+
+def test_a_turn_that_failed_is_retried_in_the_same_chain() -> None:
+    talk = team("ann", "bob")
+    talk.send("ann", "bob")
+    talk.turn("ann")
+    talk.read_all("bob")
+    talk.turn("bob", outcome="errored")
+    talk.send("bob", "ann")
+    assert [each.hops for each in talk.agent("ann").pending.values()] == [2]
+    talk.turn("bob")
+    talk.send("bob", "ann")
+    assert [each.hops for each in talk.agent("ann").pending.values()] == [2, 1]
+
+
+def test_a_held_send_that_is_repeated_gets_the_same_answer() -> None:
+    talk = team("ann", "bob")
+    pass_round(talk, ["ann", "bob"])
+    held = next(name for name in ("ann", "bob") if talk.agent(name).pending)
+    other = "bob" if held == "ann" else "ann"
+    talk.agent(other).hops = BOUND
+    key = talk.key("once")
+    first = talk.send(other, held, "again", key=key)
+    repeat = talk.send(other, held, "again", key=key)
+    assert (repeat.id, repeat.status) == (first.id, "queued")
+    assert repeat.why == CHAIN

@@ -34,7 +34,8 @@ STATUS_STYLES = {
 }
 NOT_WAKEABLE = "not wakeable"
 DEAF = "deaf"
-WAKE_STYLES = {"not": "yellow", "muted": "yellow", DEAF: "red"}
+HELD = "held"
+WAKE_STYLES = {"not": "yellow", "muted": "yellow", HELD: "yellow", DEAF: "red"}
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -148,6 +149,8 @@ def wake_words(agent: Facts) -> str:
         return DEAF
     if agent.get("muted"):
         return "muted"
+    if agent.get("waits", "").startswith(f"{HELD}:"):
+        return HELD  # only new work wakes it
     paths = agent.get("paths", [])
     if not paths or agent["status"] != "online":
         return ""

@@ -22,8 +22,8 @@ FRESH = -1
 """Instead of a number of hops: new work began the turn."""
 NAMES_MAX = 3
 HELD = (
-    "{bound} turns in a row came of messages alone. {names} will not be woken for this one: it waits for a "
-    "human's prompt, the operator's message or new work."
+    "{bound} turns in a row came of messages alone, and {names} will not be woken for this one: it waits for "
+    "a human's prompt, the operator's message or new work"
 )
 TOLD = (
     "{bound} turns in a row came of messages alone, the last by {sender}. {names} will not be woken for more "
@@ -66,8 +66,11 @@ def hold_back(
     for agent in told:
         post.tell(agent, TOLD.format(bound=bound, sender=sender.name, names=names), "chain")
     why = HELD.format(bound=bound, names=names)
-    status = "queued" if decision.reply.status == "received" else decision.reply.status
-    sent = replace(decision.reply, status=status, note=f"{decision.reply.note} {why}".lstrip(), why=why)
+    sent = decision.reply
+    if sent.status == "received":
+        sent = replace(sent, status="queued", why=why)
+    else:  # for several, or for one that nothing reaches anyway
+        sent = replace(sent, note=f"{sent.note} {why}.".lstrip())
     return Decision(sent, [*decision.events, *post.events], [*decision.texts, *post.texts])
 
 
@@ -75,14 +78,26 @@ def hold_back(
 
 
 def chain_of(agent: Agent, receipts: list[Receipt]) -> int:
-    """The hops of a turn that these messages began or entered."""
-    most = max((each.hops for each in receipts if not each.weak), default=0)
+    """The hops of a turn that these messages, which are leased by now, began or entered."""
+    most = _most(receipts)
     is_fresh = any(each.sender and not each.hops for each in receipts)
     if not agent.turns:
         return most if most or is_fresh else agent.hops
-    return FRESH if is_fresh or agent.hops == FRESH else max(agent.hops, most)
+    if is_fresh:
+        return FRESH
+    if not agent.handed:  # they begin it; what was left of the turn before may have been read since
+        return _most(agent.leased.values())
+    return FRESH if agent.hops == FRESH else max(agent.hops, most)
 
 
-def end_chain(agent: Agent) -> None:
-    """Its turn is over: the next one begins with what was handed over and not seen to be read."""
-    agent.hops = max((each.hops for each in agent.leased.values() if not each.weak), default=0)
+def end_chain(agent: Agent, outcome: str) -> None:
+    """Its turn is over: the next one begins with what was handed over and not seen to be read.
+
+    One that failed is tried again: the chain stays as it was.
+    """
+    if outcome != "errored":
+        agent.hops = _most(agent.leased.values())
+
+
+def _most(receipts: Iterable[Receipt]) -> int:
+    return max((each.hops for each in receipts if not each.weak), default=0)

@@ -45,7 +45,7 @@ WEIGHTS: dict[str, Weight] = {
 
 NOTHING = "nothing waits"
 WEAK = "only weak notices wait"
-CHAIN = "too many turns in a row came of messages alone: it waits for its human, the operator or new work"
+CHAIN = "held: too many turns in a row came of messages alone; it waits for a human, the operator or new work"
 MUTED = "muted"
 
 _HARMLESS = str.maketrans({"[": "(", "]": ")", '"': "'"})

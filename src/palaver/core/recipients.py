@@ -7,6 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from palaver.core.context import Context
+from palaver.core.notices import CHAIN
 from palaver.core.reach import reach
 from palaver.core.receipts import evidence_of_reply
 from palaver.core.room import has_room
@@ -75,6 +76,8 @@ def told_again(state: State, first: Sent, context: Context) -> Sent:
     agent = None if header is None else state.agents.get(header.recipients[0])
     if agent is None or not agent.online or seq not in agent.pending:
         return first
+    if agent.pending[seq].weak:
+        return replace(first, status="queued", why=CHAIN)
     now = status_of(agent, context)
     return replace(first, status=now.status, why=now.why)
 

@@ -119,7 +119,7 @@ def apply_turn_ended(state: State, event: TurnEnded) -> None:
     if event.outcome == "waiting":
         return
     agent.handed = agent.noticed = 0
-    end_chain(agent)
+    end_chain(agent, event.outcome)
     agent.checkpoint = max(0, agent.checkpoint - 1)
     apply_turn_on_links(state, agent, event.turn, digest=event.digest, bare=event.bare, human=event.human)
 

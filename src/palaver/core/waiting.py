@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from palaver.core.context import Context
+from palaver.core.notices import CHAIN, held_back
 from palaver.core.reach import DEAF, DIALOG, PULLS, Contact, not_wakeable
 from palaver.core.state import Agent, Receipt
 from palaver.protocol.ids import format_id
@@ -87,7 +88,7 @@ def why_pending(agent: Agent, receipt: Receipt, contact: Contact | None, waited_
 
 def _why_idle(agent: Agent, receipt: Receipt, contact: Contact, waited_s: float, now: float) -> str:
     if receipt.weak:
-        return WEAK
+        return CHAIN if held_back(agent, now) == CHAIN else WEAK
     if agent.is_muted(now):
         until = agent.muted_until
         return f"muted for {format_span(until - now)} more" if until else "muted until that is taken back"
