@@ -53,6 +53,8 @@ COLUMNS = {
     "beyond time-out": "the same after more time than a hook, a waiter or a poll of the client may take",
     "after Esc": "the same as idle after the user has interrupted a turn",
     "Esc with mail": "mail came along with a prompt that the user interrupts; a later turn has it once",
+    "no broker at start": "the same as idle where no broker ran when the client was started",
+    "two in one folder": "the same with two sessions of the client in one folder: to each its own mail",
     "offline": "mail that was sent while the client was closed is in its next run",
     "burst": "twenty messages during one turn, in order",
     "large body": "a body of 64 KiB, the most there is, is announced and fetched part by part, whole",
@@ -106,7 +108,7 @@ REMARKS = {
     ("claude", "beyond time-out"): f"its waiter may wait a week; after that {BY_TYPING}",
     **{
         ("gemini", column): BY_TYPING
-        for column in ("idle", "beyond time-out", "after Esc", "failed turn retried")
+        for column in ("idle", "beyond time-out", "after Esc", "failed turn retried", "no broker at start")
     },
 }
 """How a cell holds, where that is worth telling."""
@@ -116,7 +118,7 @@ UNPLAYED: dict[tuple[str, str], Cell] = {}
 """Those with nothing to play, only a reason."""
 
 
-def cell(column: str, *rows: str, **limits: str) -> Callable[[Play], Any]:
+def cell(column: str, *rows: str, broker: bool = True, **limits: str) -> Callable[[Play], Any]:
     """Make a test of a play, for these rows, and for those with a limit: there it shows what happens."""
     assert column in COLUMNS, column
     played = (*rows, *limits)
@@ -127,7 +129,7 @@ def cell(column: str, *rows: str, **limits: str) -> Callable[[Play], Any]:
 
         async def test(row: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
             told: list[tuple[str, object]] = cast("pytest.Item", request.node).user_properties
-            await attempt(play, row, column, folder=tmp_path, record=told.append)
+            await attempt(play, row, column, folder=tmp_path, record=told.append, broker=broker)
 
         test.__name__ = test.__qualname__ = play.__name__
         test.__doc__, test.__module__ = play.__doc__, play.__module__
@@ -152,7 +154,13 @@ def declare(row: str, column: str, limit: str) -> None:
 
 
 async def attempt(
-    play: Play, row: str, column: str, *, folder: Path, record: Callable[[tuple[str, object]], None]
+    play: Play,
+    row: str,
+    column: str,
+    *,
+    folder: Path,
+    record: Callable[[tuple[str, object]], None],
+    broker: bool = True,
 ) -> None:
     """Play a cell, and once more if it fails; record its outcome."""
     limit = LIMITS.get((row, column), "")
@@ -160,7 +168,7 @@ async def attempt(
     for number in range(1, ATTEMPTS + 1):
         try:
             async with (
-                open_stage(row, folder / str(number)) as stage,
+                open_stage(row, folder / str(number), broker=broker) as stage,
                 asyncio.timeout(ATTEMPT_S),
                 trusted(stage),
             ):

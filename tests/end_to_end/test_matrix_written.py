@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from tests.end_to_end import (
+    test_first_contact,
     test_matrix_evidence,
     test_matrix_failures,
     test_matrix_faults,
     test_matrix_idle,
     test_matrix_life,
     test_matrix_plain,
+    test_matrix_screen,
     test_matrix_turns,
 )
 from tests.end_to_end.matrix import (
@@ -26,12 +28,14 @@ from tests.end_to_end.matrix import (
 )
 
 PLAYED_IN = (
+    test_first_contact,
     test_matrix_evidence,
     test_matrix_failures,
     test_matrix_faults,
     test_matrix_idle,
     test_matrix_life,
     test_matrix_plain,
+    test_matrix_screen,
     test_matrix_turns,
 )
 """Imported so that all their cells are declared."""
