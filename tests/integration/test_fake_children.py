@@ -94,9 +94,9 @@ async def test_row_the_end_of_a_child_is_seen_by_its_parent_and_wakes_it(
     fake.does({}, exits(0))
     await spawn(parent)
     await call(parent, "agent_send", to="kid", body="You may go.")
-    told = await wake_of(parent)
-    assert "Your child kid has ended." in told
+    assert "Your child kid" in await wake_of(parent), "of the turn that broke off, or of the end"
     await none_left(home)
+    await until(lambda: "Your child kid has ended." in home.palaver("history", "--json").stdout)
 
 
 @pytest.mark.requirement("AUD-7", stage="lineage")

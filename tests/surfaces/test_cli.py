@@ -51,7 +51,7 @@ async def test_status_tells_people_and_programs_how_the_broker_is(home: Home, jo
     text = home.palaver("status").stdout
     assert re.search(rf"broker +{re.escape(VERSION)}, pid {home.pid}, up \d+ s", text)
     assert re.search(r"agents +1 online, 2 known", text)
-    assert re.search(r"messages +3 waiting", text)
+    assert re.search(r"messages +3 not read yet", text)
 
 
 async def test_replace_starts_another_broker_with_the_same_mail(home: Home) -> None:

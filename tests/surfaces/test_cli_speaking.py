@@ -128,7 +128,7 @@ def test_registering_again_keeps_the_mail_and_what_was_announced(home: Home) -> 
     run(home, "subscribe", "#t", "--as", "bob")
     again = json.loads(run(home, "register", "bob", "--json").out)
     assert (again["resumed"], again["capabilities"], again["pending"]) == (True, ["review"], 1)
-    assert "1 messages wait" in run(home, "register", "bob").out
+    assert "1 message not read yet" in run(home, "register", "bob").out
 
 
 # -- taking mail ------------------------------------------------------------------------------------------

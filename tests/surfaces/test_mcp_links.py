@@ -50,7 +50,7 @@ async def test_a_direct_send_opens_the_one_link_of_two(enter: Enter) -> None:
     assert (sent.data["made"], sent.data["status"]) == ("created", "received")
     assert f"Opened link:{link}" in sent.text
     got = await bob.call("get_messages")
-    assert f"from=alice to=link:{link} turn=1 " in got.text
+    assert f"from=alice to=link:{link} turn=1>" in got.text
     assert f'Answer on link:{link} with agent_send(to="link:{link}", body).' in got.text
     again = await bob.call("agent_send", to="alice", body="Yes.", direct=True)
     assert (again.data["made"], again.data["link"]) == ("reused", link)

@@ -7,6 +7,7 @@ from unicodedata import category
 
 import msgspec
 
+from palaver.core.framing import neutralise
 from palaver.protocol.operations.messages import MessageRecord
 
 WORDS_CHARS_MAX = 60
@@ -25,7 +26,7 @@ def glimpse(messages: Sequence[MessageRecord], *, large: Sequence[MessageRecord]
 
 def _words(body: object) -> str:
     text = body if isinstance(body, str) else msgspec.json.encode(body).decode()
-    words = _line(text[:SCANNED_CHARS_MAX])
+    words = neutralise(_line(text[:SCANNED_CHARS_MAX]))
     if len(words) > WORDS_CHARS_MAX or len(text) > SCANNED_CHARS_MAX:
         return words[: WORDS_CHARS_MAX - 1].rstrip() + "…"
     return words

@@ -273,7 +273,13 @@ class Book:
         return endings
 
     def takes(self, event: HookEvent) -> bool:
-        """Whether text given at this event reaches the main conversation."""
+        """Whether mail given at this event reaches the main conversation by itself.
+
+        What is given at a session's start stays unread until somebody prompts; that prompt's own hook, or a
+        wake, brings it sooner.
+        """
+        if event.what == "session_started":
+            return False
         return event.takes_text and not (event.what == "tool_used" and self.delegations)
 
     def glimpse_at(self, event: HookEvent) -> str:
