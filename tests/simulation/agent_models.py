@@ -482,7 +482,8 @@ class Plugin(Model):
             self.ask()
             return
         self.turn = None
-        await self.tell("turn_ended", rests=True, last_assistant_message="done")
+        ending = f"end{next(self.numbers)}"
+        await self.tell("turn_ended", rests=True, last_assistant_message="done", ending=ending)
 
     async def esc(self) -> None:
         self.turn, self.is_asked = None, False

@@ -49,6 +49,7 @@ STORIES = {
         "codex",
         "prompt esc send clear wait wait wait wait prompt broker final",
     ),
+    "the answer at the end of a turn is lost": ("pi", "prompt send lost final"),
     "a compaction before the first turn drops the mail": ("claude", "prompt send kill compact"),
     "mail stands in a resumed session, and a wake has nothing new": (
         "codex",

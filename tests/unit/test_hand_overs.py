@@ -322,3 +322,27 @@ def test_a_plugins_session_that_was_left_is_waited_for_only_so_long() -> None:
     now += LEFT_S
     assert not reader.lacks(MARK), "it stands there, and its human may go on"
     assert reader.lacks(MARK, left=True)
+
+
+@pytest.mark.requirement("REC-2", stage="clients")
+def test_a_new_broker_knows_what_a_resume_brings_back(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    write(path, user(0, TEXT))
+    assert claude_code.ClaudeReader(str(path)).may_return(MARK)
+
+
+def test_the_next_broker_knows_that_its_human_stopped_it(claude: Room, tmp_path: Path) -> None:
+    claude.tell("interrupted")
+    assert keep(claude, tmp_path / "bindings").interrupted_at == claude.book.interrupted_at > 0
+    claude.tell("prompt")
+    assert keep(claude, tmp_path / "bindings").interrupted_at == 0
+
+
+def test_a_turn_that_mail_was_to_keep_going_ends_if_the_plugin_says_so() -> None:
+    room = Room(make_opencode(), Path("none"))
+    room.tell("prompt")
+    end = HookEvent(what="turn_ended", name="turn_ended", session=SESSION, final_text="done", ending="e1")
+    room.book.part(end)
+    room.book.keep_going()
+    room.book.close(end)
+    assert room.book.state == "idle"

@@ -47,6 +47,8 @@ class Binding(msgspec.Struct, kw_only=True):
     changed_at: float = 0.0
     """When it went on to another conversation."""
     has_ended: bool = False
+    interrupted_at: float = 0.0
+    """When its human stopped it, if they have said nothing since."""
     worked: dict[str, float] = {}
     failures: int = 0
     failed_at: float = 0.0
@@ -82,6 +84,7 @@ class Bindings:
             },
             changed_at=book.changed_at,
             has_ended=book.has_ended,
+            interrupted_at=book.interrupted_at if book.was_interrupted else 0.0,
             worked=book.worked,
             failures=book.failures,
             failed_at=book.failed_at,

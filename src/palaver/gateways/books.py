@@ -234,7 +234,8 @@ class Book:
     def close(self, event: HookEvent) -> list[Ending]:
         """The event ends a turn, and nothing keeps it from ending."""
         outcome = _CLOSING.get(event.what)
-        if outcome == "ended" and self.turns.is_part_again(event.final_text):
+        # An end that has an id of its own is no hook that is registered twice.
+        if outcome == "ended" and not event.ending and self.turns.is_part_again(event.final_text):
             self.state = "busy"
             return []
         return [] if outcome is None else self.finish(outcome, event.final_text, event.ending)

@@ -305,7 +305,8 @@ class Hooks:
             book.restore(binding.session, binding.transcript)
             book.changed_at, book.has_ended = binding.changed_at, binding.has_ended
             book.state, book.heard_at, book.worked = binding.state, binding.heard_at, binding.worked
-            book.rested_at = binding.rested_at
+            book.rested_at, book.interrupted_at = binding.rested_at, binding.interrupted_at
+            book.was_interrupted = binding.interrupted_at > 0.0
             book.turns.current = binding.turn
             book.failures, book.failed_at = binding.failures, binding.failed_at
         for call, lease in agent.calls.items():

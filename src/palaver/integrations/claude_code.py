@@ -185,6 +185,7 @@ class ClaudeReader(TranscriptReader):
 
     def may_return(self, mark: str) -> bool:
         """What an Esc has dropped stays in the file, and a resume goes by the file."""
+        self._catch_up()  # a broker that has just been started has read nothing yet
         return self._file.holds([literal_of(mark)])
 
     def _is_taken(self, mark: Mark) -> bool:
