@@ -152,6 +152,15 @@ def test_a_prompt_that_is_back_in_the_input_line_has_taken_its_mail_along(claude
     assert claude.book.reader.may_return(MARK), "a resume goes by the file"
 
 
+def test_a_second_prompt_that_is_taken_back_too_leaves_the_mail_of_the_first_lost(claude: Room) -> None:
+    claude.book.hand_over("hook:1:1", [MARK])
+    claude.write(user(0, "Work."), hook_text(0, TEXT), blob("b1", TEXT), request("r1", 0, ["b1"]))
+    claude.clock.now += 5
+    claude.write(user(5, "Rather this."), request("r2", 5, ["a0"]))
+    claude.tell("interrupted")
+    assert claude.look_after(SETTLED_S) == LOST
+
+
 def test_a_prompt_that_waits_for_the_turns_end_keeps_its_mail(claude: Room) -> None:
     """Typed during a turn: its turn begins without a hook, and the client seems to rest."""
     claude.book.hand_over("hook:1:1", [MARK])

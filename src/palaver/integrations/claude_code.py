@@ -121,7 +121,7 @@ class ClaudeReader(TranscriptReader):
         self._queue: list[tuple[float, bytes]] = []
         """The messages that wait for their turn, and since when."""
         self._prompt_at: float | None = None
-        """When the last prompt was, while nothing but additions of hooks follows it."""
+        """When the first of the last prompts was, while nothing but additions of hooks follows them."""
         self._compacted_at = 0.0
         self._is_damaged = False
 
@@ -206,7 +206,10 @@ class ClaudeReader(TranscriptReader):
         at = seconds(entry.timestamp)
         self._asked_at = max(self._asked_at, at)
         message = mapping(decoded(entry.message))
-        self._prompt_at = at if _is_prompt(message) else None
+        if not _is_prompt(message):
+            self._prompt_at = None
+        elif self._prompt_at is None:
+            self._prompt_at = at
         marks = marks_in(message, self._named(line))
         for mark in marks:
             self._take_up(mark, at)
