@@ -277,9 +277,9 @@ class Book:
         """Whether mail given at this event reaches the main conversation by itself.
 
         What is given at a session's start stays unread until somebody prompts; that prompt's own hook, or a
-        wake, brings it sooner.
+        wake, brings it sooner. Some clients tell of a session's start with its first prompt.
         """
-        if event.what == "session_started":
+        if event.what == "session_started" and not getattr(self.integration, "starts_with_prompt", False):
             return False
         return event.takes_text and not (event.what == "tool_used" and self.delegations)
 

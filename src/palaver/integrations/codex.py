@@ -183,6 +183,8 @@ class Codex:
     """OpenAI's Codex CLI."""
 
     kind = "codex"
+    starts_with_prompt = True
+    """Its start hook runs with the first prompt, not with the program."""
     chars_max = 3_200
     """It cuts the middle out of more than 10,000 bytes; most letters of the world have up to three."""
     bytes_max = 9_900
