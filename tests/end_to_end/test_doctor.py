@@ -69,7 +69,7 @@ async def test_a_session_that_runs_without_our_hooks_is_found_deaf(
 
 def doctor_of(stage: Stage) -> dict[str, Any]:
     """How to run it as the person whose client it is."""
-    environment = stage.home.environment() | {"HOME": str(stage.client.home)}
+    environment = stage.home.environment() | {"HOME": str(stage.client.home), "COLUMNS": "400"}
     command = palaver_command("doctor", stage.agent)
     return {"args": command, "env": environment, "capture_output": True, "text": True, "check": False}
 
