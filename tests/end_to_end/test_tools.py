@@ -74,7 +74,7 @@ async def test_the_model_is_told_who_it_is_and_how_to_answer(
     assert running.result().code == 0, running.result()
     assert "You are worker" in last.text
     assert "<peer-message id=" in last.text
-    assert "agent_send(to=<from>" in last.text
+    assert "Answer with agent_send" in last.text
 
 
 @every_client

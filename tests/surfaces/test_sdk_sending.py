@@ -20,7 +20,7 @@ async def test_peers_lists_who_is_online_without_the_caller_and_all_on_request(
     assert (bob.name, bob.kind, bob.status, bob.reason) == ("bob", "script", "online", "open")
     assert (bob.capabilities, bob.metadata) == (["parse", "lint"], {"model": "m-1", "cwd": "/src"})
     assert bob.id
-    assert 0 < bob.connected_at <= bob.last_heartbeat + 0.001
+    assert 0 < bob.connected_at <= bob.last_heartbeat + 1.0
     everybody = {peer.name: peer.status for peer in await alice.peers(all=True)}
     assert everybody == {"bob": "online", "gone": "offline"}
     assert [peer.name for peer in await alice.peers(capability="lint")] == ["bob"]
