@@ -184,7 +184,9 @@ class Book:
             self._doubt_wakes()
         if event.what == "idle" and self.state in ("busy", "waiting"):
             endings += self.turns.end("interrupted")
-        self.has_ended = event.what == "session_ended"
+        # Who tells of a start only with its first prompt may have been resumed since.
+        tells_starts = not getattr(self.integration, "starts_with_prompt", False)
+        self.has_ended = event.what == "session_ended" and tells_starts
         is_news = event.what != "idle" or self.state != "errored"
         if (event.what, event.source) == ("session_started", "compact"):
             if self.state in RESTING:
