@@ -8,7 +8,7 @@ PYTHON ?=
 N ?= 1000
 
 # `write`: make test-clients writes docs/delivery-matrix.md.
-PALAVER_MATRIX ?=
+TELLWIRE_MATRIX ?=
 
 BIN := .venv/bin
 
@@ -22,7 +22,7 @@ bench-setup:
 	@PYTHON='$(PYTHON)' scripts/setup redis-server
 
 up: setup ## run the broker in the foreground
-	@exec $(BIN)/palaver up
+	@exec $(BIN)/tellwire up
 
 test-setup:
 	@PYTHON='$(PYTHON)' scripts/setup zsh tmux
@@ -39,8 +39,8 @@ client-setup: setup
 
 # Two at a time: a client waits more than it works. What fails is played once more, alone, and both are told, as
 # for the matrix: clients start slowly on a busy machine. Failing twice fails the run.
-test-clients: client-setup ## the real agent CLIs through palaver, against a scripted model: the delivery matrix
-	@PALAVER_MATRIX='$(PALAVER_MATRIX)' $(BIN)/python -m pytest -n 2 tests/end_to_end || { \
+test-clients: client-setup ## the real agent CLIs through tellwire, against a scripted model: the delivery matrix
+	@TELLWIRE_MATRIX='$(TELLWIRE_MATRIX)' $(BIN)/python -m pytest -n 2 tests/end_to_end || { \
 		echo '=== unsteady: what failed is played once more'; \
 		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none tests/end_to_end; }
 
@@ -65,7 +65,7 @@ format: setup ## format the code and apply the safe lint fixes
 kills: setup ## kill the broker N times under load and count what is lost (N=1000)
 	@$(BIN)/python -m tests.integration.kills --kills $(N)
 
-bench: bench-setup ## measure palaver against Redis Streams and the naive broker
+bench: bench-setup ## measure tellwire against Redis Streams and the naive broker
 	@$(BIN)/python -m bench
 
 bench-quick: bench-setup ## the same in a minute, with wider error bars

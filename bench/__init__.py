@@ -1,1 +1,1 @@
-"""Side-by-side measurements of palaver and its peers: `python -m bench`. No timed tests live here."""
+"""Side-by-side measurements of tellwire and its peers: `python -m bench`. No timed tests live here."""

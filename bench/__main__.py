@@ -57,7 +57,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     signal.signal(signal.SIGTERM, _end)
     raise_file_limit()
-    root = Path(tempfile.mkdtemp(prefix="palaver-bench-", dir=lasting_folder()))
+    root = Path(tempfile.mkdtemp(prefix="tellwire-bench-", dir=lasting_folder()))
     try:
         machine = describe(root)
         sections = _measure(chosen, Workshop(plan, root))

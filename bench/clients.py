@@ -1,7 +1,7 @@
 """The real agent CLIs in the bench: installed or not, each on a stage of its own, led step by step.
 
 The stage is the end-to-end tests' one: a broker, a scripted model on loopback, a client in a home of its own
-with palaver installed as a person would. The model answers when the bench lets it, so what passes between an
+with tellwire installed as a person would. The model answers when the bench lets it, so what passes between an
 answer and the next request is the client's own time: the tool call, the hooks on it, the next request.
 """
 

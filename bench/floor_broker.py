@@ -1,7 +1,7 @@
-"""The floor of palaver's own stack: its wire, its codec and its loop, one sync per tick, and nothing else.
+"""The floor of tellwire's own stack: its wire, its codec and its loop, one sync per tick, and nothing else.
 
 Run: `floor_broker.py SOCKET LOG`. It keeps no mailbox, checks nothing and forgets everything; what it costs,
-every broker in Python that palaver's clients talk to costs too.
+every broker in Python that tellwire's clients talk to costs too.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import cast
 import msgspec
 import uvloop
 
-from palaver.protocol.frames import (
+from tellwire.protocol.frames import (
     LineDecoder,
     Welcome,
     format_frame,
@@ -21,10 +21,10 @@ from palaver.protocol.frames import (
     format_ok,
     parse_call,
 )
-from palaver.protocol.ids import format_id
-from palaver.protocol.operations import AnyOperation
-from palaver.protocol.operations.agents import Done, RegisterAgent, Registered
-from palaver.protocol.operations.messages import (
+from tellwire.protocol.ids import format_id
+from tellwire.protocol.operations import AnyOperation
+from tellwire.protocol.operations.agents import Done, RegisterAgent, Registered
+from tellwire.protocol.operations.messages import (
     Confirmed,
     ConfirmMessages,
     MessageRecord,
@@ -113,7 +113,7 @@ class Line(asyncio.Protocol):
             self._greeted = True
             self.write(
                 format_frame(
-                    Welcome(palaver=1, version="floor", awake=1.0, heartbeat_s=30.0, clock=time.monotonic())
+                    Welcome(tellwire=1, version="floor", awake=1.0, heartbeat_s=30.0, clock=time.monotonic())
                 )
             )
         for line in lines:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.engine import RoundFailed
-from bench.engines.palaver_broker import PalaverEngine
+from bench.engines.tellwire_broker import TellwireEngine
 
 ROOT = Path(__file__).parent.parent
 END_S = 10.0
@@ -55,7 +55,7 @@ class HookClient:
 
 
 @contextmanager
-def opened_client(engine: PalaverEngine, name: str) -> Generator[HookClient, None, None]:
+def opened_client(engine: TellwireEngine, name: str) -> Generator[HookClient, None, None]:
     """A client that has joined under a name; ended afterwards whatever happened."""
     with subprocess.Popen(
         [sys.executable, "-m", "bench.hook_runner", name],

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PACKAGES = ("palaver", "uvloop", "msgspec", "mcp", "pydantic", "redis", "hiredis")
+PACKAGES = ("tellwire", "uvloop", "msgspec", "mcp", "pydantic", "redis", "hiredis")
 SYNC_PROBES = 60
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.engine import Missing, RoundFailed
-from bench.engines.palaver_broker import PalaverEngine
+from bench.engines.tellwire_broker import TellwireEngine
 from bench.process import START_TIMEOUT_S, wait_until_ended
-from palaver.cli.mcp import shim_command
+from tellwire.cli.mcp import shim_command
 
 SDK_SERVER = Path(__file__).with_name("mcp_sdk_server.py")
 """Never imported here: the SDK would weigh on the process that measures."""
@@ -155,7 +155,7 @@ def opened_sdk(folder: Path) -> Generator[McpProcess, None, None]:
 
 @contextmanager
 def opened_shim(
-    engine: PalaverEngine, name: str, dialect: str | None = None
+    engine: TellwireEngine, name: str, dialect: str | None = None
 ) -> Generator[McpProcess, None, None]:
     """A shim of this broker, started with the words that an agent's configuration has."""
     with opened(shim_command(name=name, dialect=dialect), engine.environment()) as process:

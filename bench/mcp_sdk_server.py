@@ -1,8 +1,8 @@
 """The MCP server most of us would write first: the official SDK in the agent's own process, on stdio.
 
 It keeps the promise that `agent_send` makes: the answer comes after the commit (WAL, synchronous=FULL). It
-knows no other agents and hands nothing over; what palaver does beyond that is palaver's cost. In its favour
-it opens the database at the first call only, and goes without the SDK's tracing, as palaver does.
+knows no other agents and hands nothing over; what tellwire does beyond that is tellwire's cost. In its favour
+it opens the database at the first call only, and goes without the SDK's tracing, as tellwire does.
 Run: `mcp_sdk_server.py DATABASE`.
 """
 

@@ -1,6 +1,6 @@
 """The broker most of us would write first: asyncio streams, json, one SQLite commit for each command.
 
-It keeps the same promise as palaver in the same cycle: a send is acknowledged after its commit
+It keeps the same promise as tellwire in the same cycle: a send is acknowledged after its commit
 (WAL, synchronous=FULL) and pushed to its receiver, and a confirmation is acknowledged after its commit.
 What waits for a name is pushed when that name connects. Run: `naive_broker.py SOCKET DATABASE`.
 """

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Target:
-    """What issue 2 and issue 3 ask for, of the ratio or of palaver's own figure."""
+    """What issue 2 and issue 3 ask for, of the ratio or of tellwire's own figure."""
 
     bound: Literal["≥", "≤"]
     number: float
@@ -25,7 +25,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Ratio:
-    """One row: a figure of palaver against a figure of a peer from the same rounds."""
+    """One row: a figure of tellwire against a figure of a peer from the same rounds."""
 
     row: str
     unit: str

@@ -12,7 +12,7 @@ What these figures do not show
   command and no socket timeout. The targets were set against the former.
 - Durable means what this disk's sync means (figure above): a virtual disk may answer from a cache of its
   host, and a slow one would favour whoever joins more messages in one commit. Power loss was not tested.
-- redis everysec loses up to a second of acknowledged messages in a crash; palaver, naive and always do not.
+- redis everysec loses up to a second of acknowledged messages in a crash; tellwire, naive and always do not.
 - echo is one round trip of the bytes, nothing parsed or stored; the others need two and more per message.
 - naive commits twice for each message (send and confirmation), as the cycle demands of everyone.
 - hcom has no server and no confirmation; its figures are whole processes, start-up included.
@@ -22,12 +22,12 @@ What these figures do not show
   SDK is loaded (row "first of its broker"); its first tool call waits for that, some 0.5 s.
 - The shim is small because the broker holds the SDK, once: see "agents and broker, RSS together". RSS counts
   shared pages in full for each process; PSS divides them among all who run the same interpreter just then.
-- An MCP call of palaver passes two processes more than the SDK's, and its send is journaled, routed and put
+- An MCP call of tellwire passes two processes more than the SDK's, and its send is journaled, routed and put
   into an inbox; the client is a bare pipe, so a real client adds its own time to both.
 - Pings come back to back, which nobody does; both processors are busy with them while the shim comes. The
   longest of some thousand round trips is the scheduler's as often as the broker's: compare "nobody comes".
 - "tool call": real clients with a scripted model that answers at once; from its answer to the next request.
-  All variants of a client run at once and are led call by call, by turns. "palaver − …" is the median
+  All variants of a client run at once and are led call by call, by turns. "tellwire − …" is the median
   of differences between calls side by side, not of medians. Codex's call runs a command, the others' reads.
 - "hook process": from spawn to end, without the shell that a client puts before it. hcom's hook writes into
   its database itself; ours asks the broker, which commits the hand-over and keeps a receipt.

@@ -13,12 +13,12 @@ and ends by itself.
 
 import asyncio
 
-import palaver
+import tellwire
 
 
 async def answer_one(name: str, joined: asyncio.Event) -> None:
     """Answer the first question that comes."""
-    async with palaver.connect(name, capabilities=["arithmetic"]) as me:
+    async with tellwire.connect(name, capabilities=["arithmetic"]) as me:
         joined.set()
         async for question in me:
             await me.send(question.sender, "42", re=question.id)
@@ -27,7 +27,7 @@ async def answer_one(name: str, joined: asyncio.Event) -> None:
 
 async def main() -> None:
     """Ask whoever can do arithmetic."""
-    async with palaver.connect("quiz-host") as me, asyncio.TaskGroup() as tasks:
+    async with tellwire.connect("quiz-host") as me, asyncio.TaskGroup() as tasks:
         joined = asyncio.Event()
         tasks.create_task(answer_one("quiz-guest", joined))
         await joined.wait()

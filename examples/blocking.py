@@ -11,17 +11,17 @@ It starts a broker if none runs, prints
 and ends by itself.
 """
 
-import palaver
+import tellwire
 
 
 def main() -> None:
     """Write to somebody who is away, and look what became of it."""
-    with palaver.connect_sync("note-reader"):
+    with tellwire.connect_sync("note-reader"):
         pass  # known from now on, and away again
-    with palaver.connect_sync("note-writer") as writer:
+    with tellwire.connect_sync("note-writer") as writer:
         note = writer.send("note-reader", "The build is green.")
         print(f"the note is {note.status}")
-        with palaver.connect_sync("note-reader") as reader:
+        with tellwire.connect_sync("note-reader") as reader:
             for message in reader.messages(wait_s=10):
                 print(f"note-reader reads: {message.body} (from {message.sender})")
         print(f"note-writer sees: {writer.status(note.id)['note-reader']}")

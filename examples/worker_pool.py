@@ -14,7 +14,7 @@ and ends by itself.
 
 import asyncio
 
-import palaver
+import tellwire
 
 WORKERS = ("pool-worker-a", "pool-worker-b", "pool-worker-c")
 JOBS = range(1, 10)
@@ -22,7 +22,7 @@ JOBS = range(1, 10)
 
 async def work(name: str, ready: asyncio.Barrier) -> None:
     """Square numbers until the boss says on #pool that it is enough."""
-    async with palaver.connect(name, capabilities=["square"]) as me:
+    async with tellwire.connect(name, capabilities=["square"]) as me:
         await me.subscribe("#pool")
         await ready.wait()
         async for message in me:
@@ -35,7 +35,7 @@ async def work(name: str, ready: asyncio.Barrier) -> None:
 async def main() -> None:
     """Hand the jobs out, collect the results, send everybody home."""
     ready = asyncio.Barrier(len(WORKERS) + 1)
-    async with palaver.connect("pool-boss") as me, asyncio.TaskGroup() as tasks:
+    async with tellwire.connect("pool-boss") as me, asyncio.TaskGroup() as tasks:
         for name in WORKERS:
             tasks.create_task(work(name, ready))
         await ready.wait()

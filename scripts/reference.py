@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from palaver.core.limits import Limits
-from palaver.protocol.errors import ERRORS
-from palaver.protocol.operations import OPERATIONS
-from palaver.settings import NAMES, Settings
+from tellwire.core.limits import Limits
+from tellwire.protocol.errors import ERRORS
+from tellwire.protocol.operations import OPERATIONS
+from tellwire.settings import NAMES, Settings
 
 TARGET = Path(__file__).parent.parent / "docs" / "reference.md"
 HEADING = """\
@@ -92,8 +92,8 @@ def settings() -> list[str]:
     rows = [
         "## Settings",
         "",
-        "In `config.toml` in the home folder under this name, or in the environment as `PALAVER_` and the",
-        "name in capitals. The home folder itself is `PALAVER_HOME`. Times are in seconds.",
+        "In `config.toml` in the home folder under this name, or in the environment as `TELLWIRE_` and the",
+        "name in capitals. The home folder itself is `TELLWIRE_HOME`. Times are in seconds.",
         "",
         "| setting | default | |",
         "|---|---|---|",

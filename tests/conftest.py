@@ -10,8 +10,8 @@ import pytest
 from hypothesis import settings
 
 # No test is judged by the clock: a busy machine makes an example slow now and then.
-settings.register_profile("palaver", deadline=None)
-settings.load_profile("palaver")
+settings.register_profile("tellwire", deadline=None)
+settings.load_profile("tellwire")
 
 MAY_NOT_RUN = ("skip", "skipif", "xfail")
 

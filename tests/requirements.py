@@ -1,4 +1,4 @@
-"""The manifest: every promise palaver makes, its source, and the stage that builds it.
+"""The manifest: every promise tellwire makes, its source, and the stage that builds it.
 
 A promise may have several rows, one for each stage that has to keep it anew. A test names the rows it
 proves with ``@pytest.mark.requirement("NET-3")`` or ``("REC-1", "REC-2", stage="mcp")``. Without

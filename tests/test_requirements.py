@@ -11,14 +11,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from palaver.version import VERSION
+from tellwire.version import VERSION
 from tests.requirements import BUILT, PROMISES, REQUIREMENTS, STAGES, UNDER_WAY
 
 ROOT = Path(__file__).parent.parent
 
 FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 49
-# What may be longer, each with its reason: "src/palaver/a.py" or "src/palaver/a.py::function".
+# What may be longer, each with its reason: "src/tellwire/a.py" or "src/tellwire/a.py::function".
 LONGER: dict[str, str] = {}
 
 # Written so that no pattern matches its own line.

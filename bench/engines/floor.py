@@ -1,4 +1,4 @@
-"""The floor as an engine: palaver's own clients, and a broker that does the least one can do."""
+"""The floor as an engine: tellwire's own clients, and a broker that does the least one can do."""
 
 import sys
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 from bench import floor_broker
 from bench.engine import Client
 from bench.engines.child import ChildEngine
-from bench.engines.palaver_broker import PalaverClient, join_as
-from palaver.settings import load_settings
+from bench.engines.tellwire_broker import TellwireClient, join_as
+from tellwire.settings import load_settings
 
 
 class FloorEngine(ChildEngine):
-    """`bench/floor_broker.py` in a process of its own, where clients look for palaver's broker."""
+    """`bench/floor_broker.py` in a process of its own, where clients look for tellwire's broker."""
 
     name = "floor"
 
@@ -27,5 +27,5 @@ class FloorEngine(ChildEngine):
         self.serve(command, folder / "floor.log", socket)
 
     async def client(self, number: int) -> Client:
-        agent: PalaverClient = await join_as(f"agent-{number}", self._home)
+        agent: TellwireClient = await join_as(f"agent-{number}", self._home)
         return agent

@@ -1,4 +1,4 @@
-"""Whole processes: what one `palaver send` costs, against an interpreter that does nothing, and hcom."""
+"""Whole processes: what one `tellwire send` costs, against an interpreter that does nothing, and hcom."""
 
 import statistics
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from bench.bodies import Bodies
 from bench.command_line import LISTEN_S, CommandLine
 from bench.engine import Missing, RoundFailed
 from bench.engines import hcom
-from bench.engines.palaver_broker import COMMAND, PalaverEngine
+from bench.engines.tellwire_broker import COMMAND, TellwireEngine
 from bench.load import connect, disconnect, run
 from bench.report import Section, Target, compare
 from bench.rounds import interleave
@@ -23,7 +23,7 @@ def measure_commands(workshop: Workshop) -> Section:
     """Sending processes, and a send to a listener that is blocked."""
     section = Section()
     with workshop.folder() as folder, workshop.folder() as home:
-        engine = PalaverEngine()
+        engine = TellwireEngine()
         with workshop.running(engine, home):
             rival = _installed(workshop, folder)
             _measure_send(workshop, engine, rival, section)
@@ -32,21 +32,21 @@ def measure_commands(workshop: Workshop) -> Section:
     return section
 
 
-def palaver_line(engine: PalaverEngine) -> CommandLine:
-    """`palaver send` and `palaver inbox --wait`, between two names that the command registered.
+def tellwire_line(engine: TellwireEngine) -> CommandLine:
+    """`tellwire send` and `tellwire inbox --wait`, between two names that the command registered.
 
     Raises:
         Missing: the command cannot do that yet.
     """
     for name in ("send", "inbox", "register"):
         if engine.command(name, "--help").returncode != 0:
-            raise Missing(f"`palaver {name}` does not exist yet")
+            raise Missing(f"`tellwire {name}` does not exist yet")
     for agent in ("alice", "bob"):
         joined = engine.command("register", agent)
         if joined.returncode != 0:
-            raise RoundFailed(f"palaver register {agent}: {joined.stderr.strip()}")
+            raise RoundFailed(f"tellwire register {agent}: {joined.stderr.strip()}")
     return CommandLine(
-        name="palaver",
+        name="tellwire",
         send=[str(COMMAND), "send", "--as", "alice", "bob"],
         listen=[str(COMMAND), "inbox", "--as", "bob", "--wait", str(LISTEN_S), "--json"],
         environment=engine.environment(),
@@ -69,12 +69,12 @@ def _installed(workshop: Workshop, folder: Path) -> Callable[[], CommandLine]:
 
 
 def _measure_send(
-    workshop: Workshop, engine: PalaverEngine, rival: Callable[[], CommandLine], section: Section
+    workshop: Workshop, engine: TellwireEngine, rival: Callable[[], CommandLine], section: Section
 ) -> None:
     row, repeats, bodies = "one send, whole process", workshop.plan.command_repeats, workshop.bodies
     outcomes = interleave(
         {
-            "palaver send": lambda: _median_send_ms(palaver_line(engine), repeats, bodies),
+            "tellwire send": lambda: _median_send_ms(tellwire_line(engine), repeats, bodies),
             BARE_PYTHON: lambda: statistics.median(bare_python_ms() for _ in range(repeats)),
             "hcom send": lambda: _median_send_ms(rival(), repeats, bodies),
         },
@@ -91,12 +91,12 @@ def _measure_send(
 
 
 def _measure_listen(
-    workshop: Workshop, engine: PalaverEngine, rival: Callable[[], CommandLine], section: Section
+    workshop: Workshop, engine: TellwireEngine, rival: Callable[[], CommandLine], section: Section
 ) -> None:
     row, listens, bodies = "send → blocked listener, processes", workshop.plan.listens, workshop.bodies
     outcomes = interleave(
         {
-            "palaver inbox --wait": lambda: _median_listen_ms(palaver_line(engine), listens, bodies),
+            "tellwire inbox --wait": lambda: _median_listen_ms(tellwire_line(engine), listens, bodies),
             "hcom listen": lambda: _median_listen_ms(rival(), listens, bodies),
         },
         min(workshop.plan.rounds, 3),
@@ -107,23 +107,23 @@ def _measure_listen(
     section.ratios.append(compare(row, "ms", ours, theirs, "value"))
 
 
-def _measure_list(workshop: Workshop, engine: PalaverEngine, section: Section) -> None:
-    row = f"palaver list, {AGENTS:,} agents"
+def _measure_list(workshop: Workshop, engine: TellwireEngine, section: Section) -> None:
+    row = f"tellwire list, {AGENTS:,} agents"
     known = False
 
     def list_ms() -> float:
         nonlocal known
         if engine.command("list", "--help").returncode != 0:
-            raise Missing("`palaver list` does not exist yet")
+            raise Missing("`tellwire list` does not exist yet")
         if not known:
             run(_know(engine))
             known = True
-        line = CommandLine("palaver list", [str(COMMAND), "list"], [], engine.environment())
+        line = CommandLine("tellwire list", [str(COMMAND), "list"], [], engine.environment())
         return statistics.median(line.send_ms("--all") for _ in range(workshop.plan.command_repeats))
 
     outcomes = interleave(
         {
-            "palaver list": list_ms,
+            "tellwire list": list_ms,
             BARE_PYTHON: lambda: statistics.median(
                 bare_python_ms() for _ in range(workshop.plan.command_repeats)
             ),
@@ -136,7 +136,7 @@ def _measure_list(workshop: Workshop, engine: PalaverEngine, section: Section) -
     section.ratios.append(compare(row, "ms", ours, bare, "value", target=Target("≤", 8.0)))
 
 
-async def _know(engine: PalaverEngine) -> None:
+async def _know(engine: TellwireEngine) -> None:
     await disconnect(await connect(engine, AGENTS))
 
 

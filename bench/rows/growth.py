@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from bench.engines.palaver_broker import PalaverEngine
+from bench.engines.tellwire_broker import TellwireEngine
 from bench.load import LoadSample, run
 from bench.process import settle
 from bench.report import Section, compare
@@ -20,20 +20,20 @@ def measure_agents(workshop: Workshop) -> Section:
     """All agents busy, from one to many; and few busy ones among many that are connected and idle."""
     plan = workshop.plan
     contenders = {
-        f"palaver, {count:,} busy": partial(
-            workshop.load_afresh, PalaverEngine(), plan.shape(count, BODY_BYTES)
+        f"tellwire, {count:,} busy": partial(
+            workshop.load_afresh, TellwireEngine(), plan.shape(count, BODY_BYTES)
         )
         for count in plan.agents
     }
     most = max(plan.agents)
-    few = f"palaver, {BUSY_OF_MANY} busy of {most:,}"
+    few = f"tellwire, {BUSY_OF_MANY} busy of {most:,}"
     idle = most - BUSY_OF_MANY
     contenders[few] = partial(
-        workshop.load_afresh, PalaverEngine(), plan.shape(BUSY_OF_MANY, BODY_BYTES, idle=idle)
+        workshop.load_afresh, TellwireEngine(), plan.shape(BUSY_OF_MANY, BODY_BYTES, idle=idle)
     )
     outcomes = interleave(contenders, plan.rounds, workshop.tell)
     section = _against_first("growth, agents", outcomes)
-    baseline = f"palaver, {BUSY_OF_MANY} busy"
+    baseline = f"tellwire, {BUSY_OF_MANY} busy"
     if baseline in outcomes:
         by_name = {detail.contender: detail for detail in section.details}
         section.ratios[-1] = compare("growth, agents", UNIT, by_name[few], by_name[baseline], "server_cpu_us")
@@ -46,7 +46,7 @@ def measure_backlog(workshop: Workshop) -> Section:
     shape = plan.shape(BACKLOG_CLIENTS, BODY_BYTES)
 
     def one_round(waiting: int) -> LoadSample:
-        engine = PalaverEngine()
+        engine = TellwireEngine()
         folder = folders[waiting]
         if not any(folder.iterdir()):
             with workshop.running(engine, folder):
@@ -57,7 +57,7 @@ def measure_backlog(workshop: Workshop) -> Section:
     folders = {waiting: workshop.root / f"backlog-{waiting}" for waiting in plan.pending}
     for folder in folders.values():
         folder.mkdir()
-    contenders = {f"palaver, {waiting:,} pending": partial(one_round, waiting) for waiting in plan.pending}
+    contenders = {f"tellwire, {waiting:,} pending": partial(one_round, waiting) for waiting in plan.pending}
     return _against_first("growth, backlog", interleave(contenders, plan.rounds, workshop.tell))
 
 

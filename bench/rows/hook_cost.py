@@ -1,4 +1,4 @@
-"""What palaver's hooks cost a tool call in the client's own loop while nothing waits, against `/bin/true`.
+"""What tellwire's hooks cost a tool call in the client's own loop while nothing waits, against `/bin/true`.
 
 All variants of a client run at once and are led call by call, by turns: what slows the machine down slows
 all of them. The cost of a call is the time from the model's answer to the client's next request.
@@ -20,14 +20,14 @@ from bench.process import wait_for_quiet
 from bench.report import Detail, Ratio, Section, Target, compare
 from bench.rounds import Outcome, interleave
 from bench.workshop import Workshop, part_detail
-from palaver.cli.mcp import shim_command
+from tellwire.cli.mcp import shim_command
 from tests.end_to_end.clients import Client
 from tests.end_to_end.programs import PROGRAMS, WITH_MCP
 from tests.end_to_end.stage import Stage, install
 
 BARE = "no hooks"
 TRUE = "/bin/true on the same events"
-OURS = "palaver, nothing waiting"
+OURS = "tellwire, nothing waiting"
 EXTRA = "extra"
 WITH_PROCESSES = ("claude", "codex", "gemini")
 """Those whose hooks are processes, or could be; the others have a plugin inside, with nothing to compare."""
@@ -85,11 +85,11 @@ async def _check(stage: Stage, ours: Led) -> None:
     await stage.send(MAIL)
     await ours.call_s()
     if MAIL not in ours.context:
-        raise RoundFailed("palaver's hooks brought no mail")
+        raise RoundFailed("tellwire's hooks brought no mail")
 
 
 def _variants(stage: Stage, short: str, folder: Path) -> dict[str, Client]:
-    """The same client with palaver's MCP server, where it takes one, and other hooks."""
+    """The same client with tellwire's MCP server, where it takes one, and other hooks."""
     server = shim_command(home=str(stage.home.path)) if short in WITH_MCP else ()
 
     def beside(name: str) -> Client:
@@ -107,7 +107,7 @@ def _variants(stage: Stage, short: str, folder: Path) -> dict[str, Client]:
 
 
 def replace_hooks(client: Client) -> None:
-    """Put `/bin/true` in the place of each hook that palaver installed: same events, same matchers."""
+    """Put `/bin/true` in the place of each hook that tellwire installed: same events, same matchers."""
     path = client.home / SETTINGS[client.short]
     text = path.read_text("utf-8")
     if path.suffix == ".toml":
@@ -123,7 +123,7 @@ def replace_hooks(client: Client) -> None:
             ]
         text, count = json.dumps(settings), len(groups)
     if not count or "hook.py" in text:
-        raise RoundFailed(f"palaver's hooks in {path.name} are not as they were thought to be")
+        raise RoundFailed(f"tellwire's hooks in {path.name} are not as they were thought to be")
     path.write_text(text, encoding="utf-8")
 
 
@@ -140,7 +140,7 @@ def _report(row: str, short: str, outcome: Outcome[Round], section: Section, *, 
     others = [part(TRUE, "true"), bare] if short in WITH_PROCESSES else [bare]
     section.details += [*reversed(others), ours]
     section.ratios += [compare(row, "ms", ours, other, "value") for other in others]
-    extra = part(f"palaver − {'/bin/true' if short in WITH_PROCESSES else 'without it'}", EXTRA)
+    extra = part(f"tellwire − {'/bin/true' if short in WITH_PROCESSES else 'without it'}", EXTRA)
     section.details.append(extra)
     section.ratios.append(_judged(row, extra, judged=judges and short in WITH_PROCESSES))
 

@@ -8,22 +8,22 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-import palaver
+import tellwire
 from bench.engine import Missing, RoundFailed
 from bench.engines.hcom_hook import HcomHook, opened_hcom
-from bench.engines.palaver_broker import PalaverEngine
+from bench.engines.tellwire_broker import TellwireEngine
 from bench.hook_client import HookClient, opened_client
 from bench.process import wait_for_quiet
 from bench.report import Section, compare
 from bench.rows.stored import BARE_PYTHON
 from bench.turns import by_turns
 from bench.workshop import Workshop, value_detail
-from palaver.client.blocking import BlockingAgent
+from tellwire.client.blocking import BlockingAgent
 
 EMPTY_ROW = "hook process, nothing waiting"
 MAIL_ROW = "hook process, one message"
-GATE, HOOK, HCOM, TRUE = "palaver gate", "palaver hook.py", "hcom post", "/bin/true"
-BOTH = "palaver gate and hook.py"
+GATE, HOOK, HCOM, TRUE = "tellwire gate", "tellwire hook.py", "hcom post", "/bin/true"
+BOTH = "tellwire gate and hook.py"
 WORKER = "worker"
 MESSAGE_ID = re.compile(r"peer-message id=(\w+)")
 TOOL = {
@@ -138,12 +138,12 @@ class Rival:
 
 def measure_hook_processes(workshop: Workshop) -> Section:
     """All of them run by one client, by turns."""
-    engine = PalaverEngine()
+    engine = TellwireEngine()
     with ExitStack() as stack:
         folder, home = (stack.enter_context(workshop.folder()) for _ in range(2))
         stack.enter_context(workshop.running(engine, home))
         client = stack.enter_context(opened_client(engine, WORKER))
-        alice = stack.enter_context(palaver.connect_sync("alice", home=engine.home))
+        alice = stack.enter_context(tellwire.connect_sync("alice", home=engine.home))
         mesh = Mesh(client, alice, str(folder / "transcript.jsonl"))
         empty: dict[str, Callable[[], float]] = {
             GATE: mesh.gate_ms,

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
-import palaver
+import tellwire
 from bench.bodies import Bodies
 from bench.engine import RoundFailed
-from bench.engines.palaver_broker import STORED, PalaverEngine
+from bench.engines.tellwire_broker import STORED, TellwireEngine
 from bench.load import CONNECT_TOGETHER, quantile, run
 from bench.process import wait_for_quiet
 from bench.report import Section, Target, compare
 from bench.rounds import interleave
 from bench.workshop import Workshop, part_detail
-from palaver.client.agent import profile_of
-from palaver.client.inbox import Inbox
-from palaver.protocol.operations.messages import Offer
-from palaver.sdk import client_options
-from palaver.settings import load_settings
+from tellwire.client.agent import profile_of
+from tellwire.client.inbox import Inbox
+from tellwire.protocol.operations.messages import Offer
+from tellwire.sdk import client_options
+from tellwire.settings import load_settings
 
 RECEIVERS = 100
 BODY_BYTES = 200
@@ -50,10 +50,10 @@ class NotingInbox(Inbox):
         self._came.set()
 
 
-class Receiver(palaver.Agent):
+class Receiver(tellwire.Agent):
     """A member that notes when an offer has come, before anything is done with it."""
 
-    def __init__(self, engine: PalaverEngine, name: str) -> None:
+    def __init__(self, engine: TellwireEngine, name: str) -> None:
         options = client_options(load_settings(home=engine.home), program="bench", autostart=False)
         super().__init__(options, profile_of(name, kind="script", capabilities=[], metadata=None))
         self.offered = asyncio.Event()
@@ -62,9 +62,9 @@ class Receiver(palaver.Agent):
 
 def measure_link_fan_out(workshop: Workshop) -> Section:
     """One contender only; the other figure is of the same rounds."""
-    outcomes = interleave({"palaver": partial(_round, workshop)}, workshop.plan.rounds, workshop.tell)
-    outcome = outcomes["palaver"]
-    last = part_detail(ROW, "palaver", "us", outcome, lambda sample: sample.last_us)
+    outcomes = interleave({"tellwire": partial(_round, workshop)}, workshop.plan.rounds, workshop.tell)
+    outcome = outcomes["tellwire"]
+    last = part_detail(ROW, "tellwire", "us", outcome, lambda sample: sample.last_us)
     ack = part_detail(ROW, "a send to one, ack", "us", outcome, lambda sample: sample.ack_us)
     # Here less is better, and the bound is on how many acks it takes.
     ratio = compare(ROW, "us", last, ack, "value", target=TARGET)
@@ -73,7 +73,7 @@ def measure_link_fan_out(workshop: Workshop) -> Section:
 
 def _round(workshop: Workshop) -> FanOut:
     wait_for_quiet(workshop.plan.patience_s)
-    engine = PalaverEngine()
+    engine = TellwireEngine()
     with workshop.folder() as folder:
         home = folder / "home"
         home.mkdir(mode=0o700)
@@ -84,10 +84,10 @@ def _round(workshop: Workshop) -> FanOut:
             return run(_measure(engine, workshop.bodies))
 
 
-async def _measure(engine: PalaverEngine, bodies: Bodies) -> FanOut:
+async def _measure(engine: TellwireEngine, bodies: Bodies) -> FanOut:
     async with AsyncExitStack() as stack:
-        sender = await stack.enter_async_context(palaver.connect("sender", home=engine.home))
-        single = await stack.enter_async_context(palaver.connect("single", home=engine.home))
+        sender = await stack.enter_async_context(tellwire.connect("sender", home=engine.home))
+        single = await stack.enter_async_context(tellwire.connect("single", home=engine.home))
         receivers = [Receiver(engine, f"receiver-{number}") for number in range(RECEIVERS)]
         for first in range(0, RECEIVERS, CONNECT_TOGETHER):
             part = receivers[first : first + CONNECT_TOGETHER]
@@ -114,10 +114,10 @@ async def _measure(engine: PalaverEngine, bodies: Bodies) -> FanOut:
         return FanOut(quantile(last_s, 0.5) * 1e6, quantile(ack_s, 0.5) * 1e6)
 
 
-async def _settle(agents: "list[palaver.Agent] | list[Receiver]") -> None:
+async def _settle(agents: "list[tellwire.Agent] | list[Receiver]") -> None:
     """Everybody reads what it got."""
 
-    async def read(agent: palaver.Agent) -> None:
+    async def read(agent: tellwire.Agent) -> None:
         messages = await agent.messages(wait_s=WAIT_S)
         await agent.confirm(messages)
         if isinstance(agent, Receiver):

@@ -6,8 +6,8 @@ from bench.engine import Engine
 from bench.engines.echo import EchoEngine
 from bench.engines.floor import FloorEngine
 from bench.engines.naive import NaiveEngine
-from bench.engines.palaver_broker import PalaverEngine
 from bench.engines.redis_streams import RedisEngine
+from bench.engines.tellwire_broker import TellwireEngine
 from bench.report import Detail, Ratio, Section, Target, compare
 from bench.rounds import interleave
 from bench.workshop import MESSAGES_PER_S, Workshop, load_detail
@@ -23,7 +23,7 @@ TARGETS = {
 
 
 def engines(peers: frozenset[str]) -> list[Engine]:
-    """All that take part, palaver first."""
+    """All that take part, tellwire first."""
     known: list[Engine] = [
         EchoEngine(),
         FloorEngine(),
@@ -32,7 +32,7 @@ def engines(peers: frozenset[str]) -> list[Engine]:
         RedisEngine("everysec"),
         NaiveEngine(),
     ]
-    return [PalaverEngine(), *(peer for peer in known if peer.name in peers)]
+    return [TellwireEngine(), *(peer for peer in known if peer.name in peers)]
 
 
 def measure_load(workshop: Workshop, *, clients: int, body_bytes: int) -> Section:

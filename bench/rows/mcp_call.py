@@ -9,7 +9,7 @@ from time import perf_counter
 
 from bench.bodies import Bodies
 from bench.engine import RoundFailed
-from bench.engines.palaver_broker import STORED, PalaverEngine
+from bench.engines.tellwire_broker import STORED, TellwireEngine
 from bench.load import quantile
 from bench.mcp_process import McpProcess, opened_sdk, opened_shim
 from bench.process import wait_for_quiet
@@ -20,7 +20,7 @@ from bench.workshop import Workshop, part_detail
 BODY_BYTES = 200
 WARM_UP = 20
 ROW = f"MCP agent_send, {BODY_BYTES} B, durable"
-SHIM = "palaver, shim and broker"
+SHIM = "tellwire, shim and broker"
 SDK = "SDK in process, SQLite"
 
 
@@ -34,7 +34,7 @@ class CallSample:
 
 def measure_mcp_call(workshop: Workshop) -> Section:
     """Both servers stay up; blocks of calls alternate between them."""
-    plan, bodies, engine = workshop.plan, workshop.bodies, PalaverEngine()
+    plan, bodies, engine = workshop.plan, workshop.bodies, TellwireEngine()
     numbers = itertools.count()
 
     def ours(sender: McpProcess) -> CallSample:
@@ -63,7 +63,7 @@ def measure_mcp_call(workshop: Workshop) -> Section:
 
 @contextmanager
 def _both(
-    workshop: Workshop, engine: PalaverEngine, folder: Path
+    workshop: Workshop, engine: TellwireEngine, folder: Path
 ) -> Generator[tuple[McpProcess, McpProcess], None, None]:
     """Both servers, each with its database below the same folder."""
     with (

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import NamedTuple
 
-from bench.engines.palaver_broker import PalaverEngine
+from bench.engines.tellwire_broker import TellwireEngine
 from bench.mcp_process import McpProcess, opened, opened_sdk, opened_shim
 from bench.process import pss_mb, rss_mb, settle
 from bench.report import Detail, Ratio, Section, Target, compare
@@ -40,7 +40,7 @@ class Carried(NamedTuple):
 
 def measure_mcp_memory(workshop: Workshop) -> Section:
     """Each process after initialize, a listing of the tools and one call; the broker before and after."""
-    plan, engine = workshop.plan, PalaverEngine()
+    plan, engine = workshop.plan, TellwireEngine()
     with workshop.folder() as folder, workshop.folder() as home, workshop.running(engine, home):
         processes = interleave(
             {
@@ -51,7 +51,7 @@ def measure_mcp_memory(workshop: Workshop) -> Section:
             plan.memory_rounds,
             workshop.tell,
         )
-    brokers = interleave({"palaver": partial(_carried, workshop)}, plan.memory_rounds, workshop.tell)
+    brokers = interleave({"tellwire": partial(_carried, workshop)}, plan.memory_rounds, workshop.tell)
     section = Section()
     for kind, outcomes in (("RSS", _resident(processes)), ("PSS", _proportional(processes))):
         row = f"{ROW}, {kind}"
@@ -63,7 +63,7 @@ def measure_mcp_memory(workshop: Workshop) -> Section:
             compare(row, "MB", ours, bare, "value"),
         ]
     shim, sdk = section.details[:2]
-    _report_broker(plan.mcp_sessions, brokers["palaver"], shim, sdk, section)
+    _report_broker(plan.mcp_sessions, brokers["tellwire"], shim, sdk, section)
     return section
 
 
@@ -75,10 +75,10 @@ def _report_broker(
     def part(name: str, unit: str, figure: Callable[[Carried], float]) -> Detail:
         return part_detail(BROKER_ROW, name, unit, outcome, figure)
 
-    alone = part("palaver, MCP not loaded", "MB", lambda sample: sample.alone_mb)
-    first = part("palaver, 1 MCP session", "MB", lambda sample: sample.first_mb)
-    many = part(f"palaver, {sessions + 1} MCP sessions", "MB", lambda sample: sample.many_mb)
-    each = part("palaver, each further", "kB", lambda sample: _further_kb(sample, sessions))
+    alone = part("tellwire, MCP not loaded", "MB", lambda sample: sample.alone_mb)
+    first = part("tellwire, 1 MCP session", "MB", lambda sample: sample.first_mb)
+    many = part(f"tellwire, {sessions + 1} MCP sessions", "MB", lambda sample: sample.many_mb)
+    each = part("tellwire, each further", "kB", lambda sample: _further_kb(sample, sessions))
     section.details += [alone, first, many, each]
     section.ratios += [
         compare(BROKER_ROW, "MB", first, alone, "value"),
@@ -96,7 +96,7 @@ def _together(agents: int, broker: Detail, shim: Detail, sdk: Detail) -> Ratio:
     peer = None if theirs is None else agents * theirs
     ratio = peer / ours if ours and peer else None
     words = f"{agents} agent{'s' if agents > 1 else ''}"
-    return Ratio(ALL_ROW, "MB", f"palaver, {words}", ours, f"{SDK}, {words}", peer, ratio)
+    return Ratio(ALL_ROW, "MB", f"tellwire, {words}", ours, f"{SDK}, {words}", peer, ratio)
 
 
 def _use(process: McpProcess, to: str) -> None:
@@ -123,7 +123,7 @@ def _bare_memory() -> Memory:
 
 
 def _carried(workshop: Workshop) -> Carried:
-    engine, sessions = PalaverEngine(), workshop.plan.mcp_sessions
+    engine, sessions = TellwireEngine(), workshop.plan.mcp_sessions
     with workshop.folder() as home, workshop.running(engine, home), ExitStack() as shims:
         settle(engine.pid)
         alone_mb = rss_mb(engine.pid)

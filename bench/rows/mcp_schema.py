@@ -2,16 +2,16 @@
 
 import json
 
-from bench.engines.palaver_broker import PalaverEngine
+from bench.engines.tellwire_broker import TellwireEngine
 from bench.mcp_process import opened_shim
 from bench.report import Detail, Ratio, Section
 from bench.workshop import Workshop
-from palaver.protocol.dialects import DIALECTS
+from tellwire.protocol.dialects import DIALECTS
 
 
 def measure_mcp_schema(workshop: Workshop) -> Section:
     """Sizes, not times: once for each dialect, with the tools that it has by default."""
-    engine, section = PalaverEngine(), Section()
+    engine, section = TellwireEngine(), Section()
     with workshop.folder() as home, workshop.running(engine, home):
         for dialect in DIALECTS:
             with opened_shim(engine, f"reader-{dialect}", dialect) as shim:  # a name that is taken adds words
@@ -24,6 +24,6 @@ def measure_mcp_schema(workshop: Workshop) -> Section:
 
 
 def _add(section: Section, row: str, unit: str, dialect: str, figure: float) -> None:
-    name = f"palaver, dialect {dialect}"
+    name = f"tellwire, dialect {dialect}"
     section.ratios.append(Ratio(row, unit, name, figure))
     section.details.append(Detail(row, name, unit, {"value": figure}, (figure, figure), 1))

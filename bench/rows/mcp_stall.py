@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.engine import RoundFailed
-from bench.engines.palaver_broker import PalaverEngine
+from bench.engines.tellwire_broker import TellwireEngine
 from bench.load import quantile
 from bench.mcp_process import McpProcess, opened_shim
 from bench.process import START_TIMEOUT_S, settle, wait_for_quiet
@@ -20,10 +20,10 @@ from bench.rows.mcp_start import load_mcp
 from bench.workshop import Workshop, part_detail
 
 ROW = "ping while a shim comes"
-FIRST = "palaver, the first shim"
-LATER = "palaver, a later shim"
-NOBODY = "palaver, nobody comes"
-HELLO = b'{"palaver":1,"program":"bench"}\n'
+FIRST = "tellwire, the first shim"
+LATER = "tellwire, a later shim"
+NOBODY = "tellwire, nobody comes"
+HELLO = b'{"tellwire":1,"program":"bench"}\n'
 REGISTER = b'{"n":1,"do":{"op":"register_agent","name":"pinger","session":"bench"}}\n'
 PING = b'{"n":2,"do":{"op":"heartbeat"}}\n'
 PONG = b'{"n":2,"ok":'
@@ -65,7 +65,7 @@ def measure_mcp_stall(workshop: Workshop) -> Section:
 
 
 def _round(workshop: Workshop, *, loaded: bool, comes: bool) -> StallSample:
-    engine, window_s = PalaverEngine(), workshop.plan.mcp_stall_s
+    engine, window_s = TellwireEngine(), workshop.plan.mcp_stall_s
     with workshop.folder() as home, workshop.running(engine, home), closing(Pinger(engine.home)) as pinger:
         if loaded:
             load_mcp(engine)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from time import perf_counter
 
-from bench.engines.palaver_broker import PalaverEngine
+from bench.engines.tellwire_broker import TellwireEngine
 from bench.mcp_process import McpProcess, opened, opened_sdk, opened_shim
 from bench.process import wait_for_quiet
 from bench.report import Section, Target, compare
@@ -18,8 +18,8 @@ from bench.rows.stored import BARE_PYTHON
 from bench.workshop import Workshop, value_detail
 
 ROW = "MCP server: spawn → initialize"
-SHIM = "palaver shim"
-FIRST = "palaver shim, first of its broker"
+SHIM = "tellwire shim"
+FIRST = "tellwire shim, first of its broker"
 SDK = "SDK in process"
 
 Opened = Callable[[], AbstractContextManager[McpProcess]]
@@ -27,7 +27,7 @@ Opened = Callable[[], AbstractContextManager[McpProcess]]
 
 def measure_mcp_start(workshop: Workshop) -> Section:
     """The SDK's server, our shim with a broker that has MCP loaded, and an interpreter that does nothing."""
-    engine, names = PalaverEngine(), _names()
+    engine, names = TellwireEngine(), _names()
     with workshop.folder() as folder, workshop.folder() as home, workshop.running(engine, home):
         load_mcp(engine)
         outcomes = interleave(
@@ -53,7 +53,7 @@ def measure_mcp_start(workshop: Workshop) -> Section:
     )
 
 
-def load_mcp(engine: PalaverEngine) -> None:
+def load_mcp(engine: TellwireEngine) -> None:
     """Have the broker load what it needs for MCP, as the first shim of its life does."""
     with opened_shim(engine, "first") as shim:
         shim.open()
@@ -88,7 +88,7 @@ def _end_ms(process: McpProcess) -> float:
 
 
 def _first_ms(workshop: Workshop) -> float:
-    engine = PalaverEngine()
+    engine = TellwireEngine()
     with workshop.folder() as home, workshop.running(engine, home):
         wait_for_quiet(workshop.plan.patience_s)
         with opened_shim(engine, "first") as shim:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bench.engines.palaver_broker import PalaverEngine
+from bench.engines.tellwire_broker import TellwireEngine
 from bench.load import connect, disconnect, run
 from bench.process import rss_mb, settle
 from bench.report import Section, Target, compare
@@ -17,7 +17,11 @@ def measure_memory(workshop: Workshop) -> Section:
     """Resident memory in each state, each in a broker of its own."""
     plan = workshop.plan
     waiting = max(plan.pending)
-    names = ("palaver, no connection", f"palaver, {plan.connections:,} idle", f"palaver, {waiting:,} pending")
+    names = (
+        "tellwire, no connection",
+        f"tellwire, {plan.connections:,} idle",
+        f"tellwire, {waiting:,} pending",
+    )
     outcomes = interleave(
         {
             names[0]: lambda: _idle_mb(workshop, 0),
@@ -41,12 +45,12 @@ def measure_memory(workshop: Workshop) -> Section:
 
 
 def _idle_mb(workshop: Workshop, connections: int) -> float:
-    engine = PalaverEngine()
+    engine = TellwireEngine()
     with workshop.folder() as folder, workshop.running(engine, folder):
         return run(_connected_mb(engine, connections))
 
 
-async def _connected_mb(engine: PalaverEngine, connections: int) -> float:
+async def _connected_mb(engine: TellwireEngine, connections: int) -> float:
     clients = await connect(engine, connections)
     await asyncio.sleep(QUIET_S)
     memory_mb = rss_mb(engine.pid)
@@ -55,7 +59,7 @@ async def _connected_mb(engine: PalaverEngine, connections: int) -> float:
 
 
 def _pending_mb(workshop: Workshop, waiting: int) -> float:
-    engine = PalaverEngine()
+    engine = TellwireEngine()
     with workshop.folder() as folder, workshop.running(engine, folder):
         run(store_pending(engine, waiting, workshop.bodies))
         settle(engine.pid)

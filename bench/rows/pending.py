@@ -4,7 +4,7 @@ import asyncio
 
 from bench.bodies import Bodies
 from bench.engine import RoundFailed
-from bench.engines.palaver_broker import PalaverClient, PalaverEngine
+from bench.engines.tellwire_broker import TellwireClient, TellwireEngine
 from bench.load import Budget
 
 BODY_BYTES = 200
@@ -14,7 +14,7 @@ AWAY_FIRST = 100_000
 SENDER_FIRST = 200_000
 
 
-async def store_pending(engine: PalaverEngine, count: int, bodies: Bodies) -> None:
+async def store_pending(engine: TellwireEngine, count: int, bodies: Bodies) -> None:
     """Leave this many messages waiting, spread over agents that are away."""
     if not count:
         return
@@ -30,8 +30,8 @@ async def store_pending(engine: PalaverEngine, count: int, bodies: Bodies) -> No
         raise RoundFailed(f"{count:,} messages were sent to agents that are away, only {waiting:,} wait")
 
 
-async def _send_away(engine: PalaverEngine, number: int, budget: Budget, bodies: Bodies) -> None:
-    sender: PalaverClient = await engine.join(f"agent-{SENDER_FIRST + number}")
+async def _send_away(engine: TellwireEngine, number: int, budget: Budget, bodies: Bodies) -> None:
+    sender: TellwireClient = await engine.join(f"agent-{SENDER_FIRST + number}")
     to = 0
     while budget.take():
         _, body = bodies.next(BODY_BYTES)

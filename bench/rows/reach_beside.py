@@ -20,7 +20,7 @@ from time import perf_counter
 from bench.clients import Gate, check_installed, failing_as_rounds, play, title_of
 from bench.engine import Missing, RoundFailed
 from bench.engines import hcom_client
-from bench.engines.palaver_broker import COMMAND
+from bench.engines.tellwire_broker import COMMAND
 from bench.process import wait_for_quiet
 from bench.report import Ratio, Section, Target, compare
 from bench.rounds import Outcome, interleave
@@ -35,7 +35,7 @@ from tests.end_to_end.stage import open_stage, processes_of
 from tests.end_to_end.terminal import Terminal
 from tests.end_to_end.trust import trusted
 
-OURS, HCOM, BARE = "palaver", "hcom", "the client alone"
+OURS, HCOM, BARE = "tellwire", "hcom", "the client alone"
 IDLE, MID, END, CALL = "idle", "mid-turn", "end of turn", "a tool call, nothing waiting"
 TARGETS: dict[tuple[str, str], float] = {
     ("claude", IDLE): 1.25,
@@ -223,7 +223,7 @@ async def _measure(short: str, folder: Path, command: str, reaches: int) -> Time
 
 @asynccontextmanager
 async def _ours(short: str, folder: Path) -> AsyncGenerator[Seat]:
-    """As `palaver install` leaves it; Codex with trusted hooks, and so on its daemon."""
+    """As `tellwire install` leaves it; Codex with trusted hooks, and so on its daemon."""
     async with open_stage(short, folder / "ours") as stage, trusted(stage):
         _allow_commands(stage.client)
         environment = stage.home.environment()

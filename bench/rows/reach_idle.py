@@ -35,17 +35,17 @@ def measure_reach_idle(workshop: Workshop) -> Section:
     for short in PACKAGES:
         row = f"{ROW}: {title_of(short)}"
         outcome = rounds_of(workshop, short, _measure, sessions)
-        ours = value_detail(row, "palaver", "ms", part(outcome, "palaver"))
+        ours = value_detail(row, "tellwire", "ms", part(outcome, "tellwire"))
         if outcome.samples:
             section.details.append(ours)
-        section.ratios.append(Ratio(row, "ms", "palaver", ours.figures.get("value"), note=ours.missing))
+        section.ratios.append(Ratio(row, "ms", "tellwire", ours.figures.get("value"), note=ours.missing))
     return section
 
 
 async def _measure(short: str, folder: Path, reaches: int) -> Times:
     if shutil.which("tmux") is None:
         raise Missing(NO_TMUX)
-    times: Times = {"palaver": []}
+    times: Times = {"tellwire": []}
     texts = bodies()
     async with staged(short, folder) as stage, trusted(stage):  # an untrusted Codex would be off its daemon
         gates = [Gate() for _ in range(reaches)]
@@ -67,7 +67,7 @@ async def _measure(short: str, folder: Path, reaches: int) -> Times:
                     raise Missing(f"mail has not woken it within {WAKE_S:g} s") from None
                 if text not in stage.requests[-1].text:
                     raise Missing("woken without the message")
-                times["palaver"].append((came - began) * 1000)
+                times["tellwire"].append((came - began) * 1000)
                 gate.set()
                 await terminal.shows(_answer(number))
     return times

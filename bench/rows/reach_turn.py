@@ -35,9 +35,9 @@ def measure_reach_turn(workshop: Workshop) -> Section:
         row = f"{ROW}: {title_of(short)}"
         outcome = rounds_of(workshop, short, _measure, workshop.plan.rounds if workshop.plan.judges else 1)
         if not outcome.samples:
-            section.ratios.append(Ratio(row, "ms", "palaver", None, note=outcome.why_not))
+            section.ratios.append(Ratio(row, "ms", "tellwire", None, note=outcome.why_not))
             continue
-        ours, alone = (value_detail(row, name, "ms", part(outcome, name)) for name in ("palaver", ALONE))
+        ours, alone = (value_detail(row, name, "ms", part(outcome, name)) for name in ("tellwire", ALONE))
         section.details += [ours, alone]
         section.ratios.append(compare(row, "ms", ours, alone, "value"))
     return section
@@ -66,7 +66,7 @@ def bodies() -> Iterator[str]:
 
 
 async def _measure(short: str, folder: Path, reaches: int) -> Times:
-    times: Times = {"palaver": [], ALONE: []}
+    times: Times = {"tellwire": [], ALONE: []}
     texts = bodies()
     async with staged(short, folder) as stage:
         calls = WARM_UP + reaches * (CALLS_MAX + 1)
@@ -84,6 +84,6 @@ async def _measure(short: str, folder: Path, reaches: int) -> Times:
                         came = await led.call()
                 if text not in led.context:
                     raise RoundFailed(f"not in the context after {CALLS_MAX} calls")
-                times["palaver"].append((came - began) * 1000)
+                times["tellwire"].append((came - began) * 1000)
                 times[ALONE].append(alone_s * 1000)
     return times

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.engine import Client, RoundFailed
-from bench.engines.palaver_broker import PalaverEngine
+from bench.engines.tellwire_broker import TellwireEngine
 from bench.load import connect, disconnect, fill, run
 from bench.process import settle
 from bench.report import Section, Target, compare
@@ -35,7 +35,7 @@ def measure_stored(workshop: Workshop, *, kinds: frozenset[str]) -> Section:
 
 
 def _fill(workshop: Workshop, folder: Path) -> None:
-    plan, engine = workshop.plan, PalaverEngine()
+    plan, engine = workshop.plan, TellwireEngine()
     begun = time.perf_counter()
     workshop.tell(f"storing {plan.stored:,} messages")
     with workshop.running(engine, folder):
@@ -48,11 +48,11 @@ def _fill(workshop: Workshop, folder: Path) -> None:
 
 def _measure_history(workshop: Workshop, full: Path, section: Section) -> None:
     shape = workshop.plan.shape(CLIENTS, BODY_BYTES)
-    name = f"palaver, {workshop.plan.stored:,} stored"
+    name = f"tellwire, {workshop.plan.stored:,} stored"
     outcomes = interleave(
         {
-            name: partial(workshop.load_in, full, PalaverEngine(), shape),
-            "palaver, empty": partial(workshop.load_afresh, PalaverEngine(), shape),
+            name: partial(workshop.load_in, full, TellwireEngine(), shape),
+            "tellwire, empty": partial(workshop.load_afresh, TellwireEngine(), shape),
         },
         workshop.plan.rounds,
         workshop.tell,
@@ -66,10 +66,10 @@ def _measure_history(workshop: Workshop, full: Path, section: Section) -> None:
 
 def _measure_restart(workshop: Workshop, empty: Path, full: Path, section: Section) -> None:
     plan = workshop.plan
-    stored = f"palaver, {plan.stored:,} stored"
+    stored = f"tellwire, {plan.stored:,} stored"
     outcomes = interleave(
         {
-            "palaver, empty": partial(_first_ack_ms, workshop, empty),
+            "tellwire, empty": partial(_first_ack_ms, workshop, empty),
             stored: partial(_first_ack_ms, workshop, full),
             f"{stored}, {plan.tail:,} just now": partial(_first_ack_ms, workshop, full, plan.tail),
             BARE_PYTHON: bare_python_ms,
@@ -91,14 +91,14 @@ def _first_ack_ms(workshop: Workshop, folder: Path, tail: int = 0) -> float:
 
     With a tail, that many messages were committed just before, so that no snapshot covers them yet.
     """
-    engine = PalaverEngine()
+    engine = TellwireEngine()
     with workshop.running(engine, folder):
         if tail:
             run(fill(engine, tail, CLIENTS, BODY_BYTES, workshop.bodies))
         return run(_send_through_kill(engine))
 
 
-async def _send_through_kill(engine: PalaverEngine) -> float:
+async def _send_through_kill(engine: TellwireEngine) -> float:
     sender, receiver = await connect(engine, 2)
     try:
         await sender.send(1, BEFORE)

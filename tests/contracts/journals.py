@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from palaver.broker.ports import Journal
-from palaver.core.records import Commit, StoredMessage
-from palaver.core.state import State, format_snapshot
-from palaver.protocol.events import AnyEvent, MessageQueued, format_batch
+from tellwire.broker.ports import Journal
+from tellwire.core.records import Commit, StoredMessage
+from tellwire.core.state import State, format_snapshot
+from tellwire.protocol.events import AnyEvent, MessageQueued, format_batch
 
 
 def queued(body: str = "hi", recipients: tuple[str, ...] = ("a2",)) -> MessageQueued:

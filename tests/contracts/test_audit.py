@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from palaver.core.digests import digest_of
-from palaver.core.records import Commit, StoredMessage
-from palaver.core.state import State, format_snapshot
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import (
+from tellwire.core.digests import digest_of
+from tellwire.core.records import Commit, StoredMessage
+from tellwire.core.state import State, format_snapshot
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import (
     AgentRegistered,
     AnyEvent,
     BrokerStarted,
@@ -23,10 +23,10 @@ from palaver.protocol.events import (
     MessageQueued,
     format_batch,
 )
-from palaver.store.audit import Verdict, export, verify
-from palaver.store.chain import next_hash
-from palaver.store.head import head_path, load_head
-from palaver.store.sqlite_journal import SqliteJournal
+from tellwire.store.audit import Verdict, export, verify
+from tellwire.store.chain import next_hash
+from tellwire.store.head import head_path, load_head
+from tellwire.store.sqlite_journal import SqliteJournal
 from tests.unit.mesh import refused
 
 COMMITS = 8
@@ -64,10 +64,10 @@ def fill(journal: SqliteJournal, count: int = COMMITS) -> list[str]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    with closing(SqliteJournal(tmp_path / "palaver.db")) as journal:
+    with closing(SqliteJournal(tmp_path / "tellwire.db")) as journal:
         fill(journal)
         journal.save_head()
-    return tmp_path / "palaver.db"
+    return tmp_path / "tellwire.db"
 
 
 def meddle(path: Path, *statements: str) -> None:
@@ -94,12 +94,12 @@ def test_an_honest_journal_is_proved_and_counted(path: Path) -> None:
 
 
 def test_an_empty_journal_is_proved_too(tmp_path: Path) -> None:
-    SqliteJournal(tmp_path / "palaver.db").close()
-    assert verify(tmp_path / "palaver.db").ok
+    SqliteJournal(tmp_path / "tellwire.db").close()
+    assert verify(tmp_path / "tellwire.db").ok
 
 
 def test_it_reads_beside_the_broker_and_writes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "palaver.db"
+    path = tmp_path / "tellwire.db"
     with closing(SqliteJournal(path)) as journal:
         fill(journal)
         assert verify(path).ok
@@ -209,7 +209,7 @@ def test_a_cut_tail_is_found_by_its_messages_and_by_a_snapshot(path: Path) -> No
 
 @pytest.mark.requirement("NET-11")
 def test_a_hash_kept_earlier_stays_provable_and_one_of_another_journal_is_not(tmp_path: Path) -> None:
-    path = tmp_path / "palaver.db"
+    path = tmp_path / "tellwire.db"
     with closing(SqliteJournal(path)) as journal:
         heads = fill(journal)
         for head in (heads[0], heads[3], heads[-1], heads[3][:16], heads[3].upper()):
@@ -289,20 +289,20 @@ def test_after_old_history_was_let_go_the_rest_is_still_proved(path: Path) -> No
 
 
 def test_findings_are_bounded(tmp_path: Path) -> None:
-    with closing(SqliteJournal(tmp_path / "palaver.db")) as journal:
+    with closing(SqliteJournal(tmp_path / "tellwire.db")) as journal:
         fill(journal, 80)
-    meddle(tmp_path / "palaver.db", "update messages set body = 'x'")
-    verdict = verify(tmp_path / "palaver.db")
+    meddle(tmp_path / "tellwire.db", "update messages set body = 'x'")
+    verdict = verify(tmp_path / "tellwire.db")
     assert (len(verdict.findings), verdict.unnamed) == (100, 60)
 
 
 def test_a_file_that_is_not_there_or_no_database_is_told(tmp_path: Path) -> None:
     with refused("database_corrupt"):
-        verify(tmp_path / "palaver.db")
-    assert not (tmp_path / "palaver.db").exists()
-    (tmp_path / "palaver.db").write_bytes(b"no database " * 99)
-    with pytest.raises(PalaverError):
-        verify(tmp_path / "palaver.db")
+        verify(tmp_path / "tellwire.db")
+    assert not (tmp_path / "tellwire.db").exists()
+    (tmp_path / "tellwire.db").write_bytes(b"no database " * 99)
+    with pytest.raises(TellwireError):
+        verify(tmp_path / "tellwire.db")
 
 
 def test_the_export_is_one_line_of_json_per_event_with_names_and_hashes(path: Path) -> None:

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from palaver.broker.loading import load_state
-from palaver.broker.ports import Journal
-from palaver.core.context import Header, Settled
-from palaver.core.records import StoredMessage
-from palaver.core.state import State, format_snapshot
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import (
+from tellwire.broker.loading import load_state
+from tellwire.broker.ports import Journal
+from tellwire.core.context import Header, Settled
+from tellwire.core.records import StoredMessage
+from tellwire.core.state import State, format_snapshot
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import (
     AgentRegistered,
     BrokerStarted,
     MessageAnswered,
     MessagesExpired,
     MessagesRead,
 )
-from palaver.store.memory_journal import MemoryJournal
-from palaver.store.sqlite_journal import SqliteJournal
+from tellwire.store.memory_journal import MemoryJournal
+from tellwire.store.sqlite_journal import SqliteJournal
 from tests.contracts.journals import commit_of, fill, kept, queued, snapshot_at
 from tests.unit.mesh import refused
 
@@ -37,7 +37,7 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
     def open_again() -> Journal:
         while opened:
             opened.pop().close()
-        opened.append(SqliteJournal(tmp_path / "palaver.db") if request.param == "sqlite" else memory)
+        opened.append(SqliteJournal(tmp_path / "tellwire.db") if request.param == "sqlite" else memory)
         return opened[0]
 
     yield open_again
@@ -301,7 +301,7 @@ def test_a_probe_changes_nothing(reopen: Reopen) -> None:
 
 
 def test_a_fault_of_the_twin_leaves_nothing_of_the_commit() -> None:
-    faults = [PalaverError("storage_full", "No room.")]
+    faults = [TellwireError("storage_full", "No room.")]
 
     def fault() -> None:
         if faults:

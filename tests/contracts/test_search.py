@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from palaver.broker.ports import Journal
-from palaver.core.queries import Query
-from palaver.core.records import Commit, StoredMessage
-from palaver.core.terms import parse_terms
-from palaver.protocol.events import BrokerStarted, MessagesRead, format_batch
-from palaver.store import search
-from palaver.store.memory_journal import MemoryJournal
-from palaver.store.sqlite_journal import SqliteJournal
+from tellwire.broker.ports import Journal
+from tellwire.core.queries import Query
+from tellwire.core.records import Commit, StoredMessage
+from tellwire.core.terms import parse_terms
+from tellwire.protocol.events import BrokerStarted, MessagesRead, format_batch
+from tellwire.store import search
+from tellwire.store.memory_journal import MemoryJournal
+from tellwire.store.sqlite_journal import SqliteJournal
 from tests.contracts.journals import queued, snapshot_at
 
 BODIES = (
@@ -112,7 +112,7 @@ def twin() -> MemoryJournal:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
-    with closing(SqliteJournal(tmp_path / "palaver.db")) as opened:
+    with closing(SqliteJournal(tmp_path / "tellwire.db")) as opened:
         for commit in commits():
             opened.commit(commit)
         yield opened
@@ -228,7 +228,7 @@ def test_what_is_let_go_leaves_nothing_in_the_index(
     kept = pages(journal, ask())
     assert calls > 5
     assert 0 < len(kept) < len(BODIES) * len(PAIRS)
-    with closing(sqlite3.connect(tmp_path / "palaver.db")) as db:
+    with closing(sqlite3.connect(tmp_path / "tellwire.db")) as db:
         db.execute("create virtual table temp.v using fts5vocab(main, messages_fts, 'instance')")
         assert {seq for (seq,) in db.execute("select distinct doc from temp.v")} <= set(kept)
         assert {seq for (seq,) in db.execute("select seq from parties")} == set(kept)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from palaver.broker.loading import load_state
-from palaver.core.records import Commit
-from palaver.protocol.errors import PalaverError
-from palaver.store.sqlite_journal import SCHEMA_VERSION, SqliteJournal
+from tellwire.broker.loading import load_state
+from tellwire.core.records import Commit
+from tellwire.protocol.errors import TellwireError
+from tellwire.store.sqlite_journal import SCHEMA_VERSION, SqliteJournal
 from tests.contracts.journals import commit_of, fill, kept, queued, snapshot_at
 from tests.unit.mesh import refused
 
@@ -23,7 +23,7 @@ Open = Callable[..., SqliteJournal]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "home" / "palaver.db"
+    return tmp_path / "home" / "tellwire.db"
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_understood_is_refused_and_stays_as_it_is(
     path.parent.mkdir()
     damage(path)
     before = fingerprint(path)
-    with pytest.raises(PalaverError) as caught:
+    with pytest.raises(TellwireError) as caught:
         load_state(opened())
     assert (caught.value.code, str(path) in caught.value.message) == (code, True)
     assert fingerprint(path) == before
@@ -136,7 +136,7 @@ def test_a_file_that_cannot_be_understood_is_refused_and_stays_as_it_is(
 def test_a_place_that_cannot_be_used_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with refused("storage_broken"):
-        SqliteJournal(tmp_path / "file" / "palaver.db")
+        SqliteJournal(tmp_path / "file" / "tellwire.db")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def add_table(db: sqlite3.Connection) -> None:
 
 def fail_half_way(db: sqlite3.Connection) -> None:
     db.execute("create table half (x)")
-    raise PalaverError("internal", "The step failed.")
+    raise TellwireError("internal", "The step failed.")
 
 
 def version_of(path: Path) -> tuple[int, set[str]]:
@@ -224,7 +224,7 @@ def fill_up(journal: SqliteJournal) -> int:
     for seq in range(1, 1000):
         try:
             journal.commit(commit_of(seq, queued(), body=body))
-        except PalaverError as error:
+        except TellwireError as error:
             if error.code != "storage_full":
                 raise
             return seq - 1
@@ -296,7 +296,7 @@ def test_whatever_breaks_a_commit_leaves_nothing_of_it_behind(opened: Open) -> N
         bad._replace(messages=[bad.messages[0]._replace(body="\ud800")]),
         bad._replace(messages=[bad.messages[0], bad.messages[0]]),
     ):
-        with pytest.raises((PalaverError, OverflowError, UnicodeEncodeError)):
+        with pytest.raises((TellwireError, OverflowError, UnicodeEncodeError)):
             journal.commit(broken)
         assert list(journal.replay(0)) == kept(commits)
         assert journal.header(2) is None

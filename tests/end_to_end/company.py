@@ -1,4 +1,4 @@
-"""Several clients at once, each in a terminal of its own with palaver installed, and alice who looks on."""
+"""Several clients at once, each in a terminal of its own with tellwire installed, and alice who looks on."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-import palaver
-from palaver import Agent
+import tellwire
+from tellwire import Agent
 from tests.end_to_end.clients import Client
 from tests.end_to_end.mesh import until_known
 from tests.end_to_end.model import Model
@@ -64,7 +64,7 @@ async def open_company(folder: Path, *shorts: str) -> AsyncGenerator[Company]:
                 company.clients[short] = await asyncio.to_thread(equip, home, model, folder, short)
             home.up()
             await until(lambda: is_served(home), what="hooks over HTTP")
-            company.alice = await stack.enter_async_context(palaver.connect("alice", home=home.path))
+            company.alice = await stack.enter_async_context(tellwire.connect("alice", home=home.path))
             for short in shorts:  # one after the other: a start is what they need the processor for
                 opened = Terminal.open(company.clients[short])
                 company.terminals[short] = await stack.enter_async_context(opened)

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import pytest
 
-import palaver
-from palaver.cli.mcp import shim_command
+import tellwire
+from tellwire.cli.mcp import shim_command
 from tests.end_to_end.clients import Client
 from tests.end_to_end.matrix import FAILS, ROWS, UNSTEADY, WRITING, outcomes, save_table
 from tests.end_to_end.model import Model
@@ -40,7 +40,7 @@ def nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test uses the home of whoever runs it, nor settings of theirs."""
     empty = tmp_path_factory.mktemp("nobody")
     with pytest.MonkeyPatch.context() as patch:
-        for name in [each for each in os.environ if each.startswith(("PALAVER_", "XDG_", "TMUX"))]:
+        for name in [each for each in os.environ if each.startswith(("TELLWIRE_", "XDG_", "TMUX"))]:
             patch.delenv(name)
         patch.setenv("HOME", str(empty))
         yield
@@ -49,7 +49,7 @@ def nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 class Install(Protocol):
-    """Set a client up in the project, by its short name: with palaver's MCP server, or without."""
+    """Set a client up in the project, by its short name: with tellwire's MCP server, or without."""
 
     def __call__(self, short: str, *, mesh: bool = True, **options: str) -> Client: ...
 
@@ -78,8 +78,8 @@ async def join(home: Home) -> AsyncIterator[Join]:
     """Join the home's mesh under a name; left at the end of the test."""
     async with AsyncExitStack() as stack:
 
-        async def enter(name: str, **options: Any) -> palaver.Agent:
-            return await stack.enter_async_context(palaver.connect(name, home=home.path, **options))
+        async def enter(name: str, **options: Any) -> tellwire.Agent:
+            return await stack.enter_async_context(tellwire.connect(name, home=home.path, **options))
 
         yield enter
 

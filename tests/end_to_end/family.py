@@ -1,4 +1,4 @@
-"""Agent CLIs that palaver itself starts: all of one person, in one home, found on the path."""
+"""Agent CLIs that tellwire itself starts: all of one person, in one home, found on the path."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import palaver
-from palaver import Agent, Message
+import tellwire
+from tellwire import Agent, Message
 from tests.end_to_end.clients import NODE, Client
 from tests.end_to_end.model import Model
 from tests.end_to_end.programs import PROGRAMS
 from tests.end_to_end.script import Request, Step
 from tests.end_to_end.stage import install, is_served, nothing_runs
-from tests.integration.world import Home, palaver_command, until
+from tests.integration.world import Home, tellwire_command, until
 
 TASK = "Count the lines of the parser."
 RESULT = "The parser has 42 lines."
@@ -31,7 +31,7 @@ OWN_WORDS: dict[str, tuple[str, ...]] = {
     "gemini": ("-m", "gemini-2.5-pro"),
     "pi": ("--model", "scripted/scripted"),
 }
-"""What a child's client is told beside what palaver says: as a person's settings might."""
+"""What a child's client is told beside what tellwire says: as a person's settings might."""
 
 
 class Family:
@@ -47,7 +47,7 @@ class Family:
 
     def environment(self) -> dict[str, str]:
         """What the person's shell has: the keys of all their clients."""
-        found: dict[str, str] = {"PALAVER_HOME": str(self.home.path)}
+        found: dict[str, str] = {"TELLWIRE_HOME": str(self.home.path)}
         for client in self.clients.values():
             found.update(client.environment())
         return {**found, "PATH": f"{self.folder / 'bin'}:{NODE.parent}:/usr/bin:/bin"}
@@ -64,7 +64,7 @@ class Family:
         """Run the command line in the project, as the person."""
         return await asyncio.to_thread(
             subprocess.run,
-            palaver_command(*words),
+            tellwire_command(*words),
             env={**self.environment(), **more},
             cwd=self.shop,
             stdin=subprocess.DEVNULL,
@@ -97,7 +97,7 @@ class Family:
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         """The facts of a kind, as a person sees them."""
-        done = self.home.palaver("audit", "--json", "--limit", "1000")
+        done = self.home.tellwire("audit", "--json", "--limit", "1000")
         assert done.returncode == 0, done.stderr
         return [row for row in json.loads(done.stdout)["rows"] if row["type"] == kind]
 
@@ -117,14 +117,14 @@ class Family:
 
     async def nothing_more(self) -> None:
         """Nobody told boss anything else, and no folder of a child is left."""
-        async with palaver.connect("boss", home=self.home.path) as boss:
+        async with tellwire.connect("boss", home=self.home.path) as boss:
             assert not await boss.messages(wait_s=1)
         folder = self.home.path / "children"
         await until(lambda: not list(folder.glob("a*")), what="a child's folder is left")
 
     async def heard(self, count: int) -> list[Message]:
         """So many messages of boss; then it has no more."""
-        async with palaver.connect("boss", home=self.home.path) as boss:
+        async with tellwire.connect("boss", home=self.home.path) as boss:
             got: list[Message] = []
             while len(got) < count:
                 part = await boss.messages(wait_s=REQUEST_S)
@@ -146,7 +146,7 @@ def find_programs(folder: Path, clients: Iterable[Client]) -> None:
 
 @asynccontextmanager
 async def open_family(folder: Path, *shorts: str) -> AsyncGenerator[Family]:
-    """Clients with palaver, none of them started; no process outlives the block."""
+    """Clients with tellwire, none of them started; no process outlives the block."""
     home = Home(Path(tempfile.mkdtemp(prefix="plv-")))
     try:
         async with Model.open() as model:
@@ -165,7 +165,7 @@ async def open_family(folder: Path, *shorts: str) -> AsyncGenerator[Family]:
             find_programs(folder / "bin", family.clients.values())
             home.up()
             await until(lambda: is_served(home), what="hooks over HTTP")
-            async with palaver.connect("alice", home=home.path) as family.alice:
+            async with tellwire.connect("alice", home=home.path) as family.alice:
                 yield family
     except BaseException:
         with suppress(AssertionError):  # what went wrong first is what counts

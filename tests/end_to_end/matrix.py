@@ -1,7 +1,7 @@
 """The delivery matrix: which client can be reached in which state. Its cells, and the table of outcomes.
 
 A cell is a test of one row and one column. One that fails is played once more, on a stage of its own, and
-both outcomes are told. With `PALAVER_MATRIX=write` in the environment outcomes go into
+both outcomes are told. With `TELLWIRE_MATRIX=write` in the environment outcomes go into
 `docs/delivery-matrix.md`; a plain run leaves it.
 """
 
@@ -22,7 +22,7 @@ from tests.end_to_end.stage import Stage, open_stage
 from tests.end_to_end.trust import trusted
 
 TABLE = ROOT / "docs" / "delivery-matrix.md"
-WRITING = os.environ.get("PALAVER_MATRIX") == "write"
+WRITING = os.environ.get("TELLWIRE_MATRIX") == "write"
 ATTEMPTS = 2
 ATTEMPT_S = 150
 ENDING_S = 30
@@ -46,7 +46,7 @@ PACKAGES = {
     "pi": "@earendil-works/pi-coding-agent",
 }
 COLUMNS = {
-    "tool call": "the model calls palaver's tools, and a peer gets what it sends",
+    "tool call": "the model calls tellwire's tools, and a peer gets what it sends",
     "mid-turn": "mail that comes during a turn is in the next request of that turn",
     "end of turn": "mail that comes during the last answer of a turn keeps the turn going",
     "idle": "mail starts a turn in a session that waits for its user, in a terminal",
@@ -67,10 +67,10 @@ COLUMNS = {
     "failed turn retried": "a woken turn whose model fails is tried again; the mail is in the context once",
     "reply": "an answer with `re` makes the receipt `answered`",
     "final text": "a turn's end is noted once, with the final answer alone: nothing from before a tool call",
-    "headless speed": "a headless run ends as fast as without palaver (the median ratio of pairs of runs)",
+    "headless speed": "a headless run ends as fast as without tellwire (the median ratio of pairs of runs)",
     "who woke it": "the human sees on the client's screen who woke the agent, and the first words",
     "/clear or /new": "mail enters the conversation that the human began anew, once, never the one before",
-    "uninstall": "after `palaver uninstall` every file is as before, byte for byte",
+    "uninstall": "after `tellwire uninstall` every file is as before, byte for byte",
 }
 
 YES, LIMIT, UNSTEADY, FAILS, OPEN = "yes", "limit", "unsteady", "fails", "–"
@@ -82,7 +82,7 @@ HEAD = """\
 
 Real clients against a scripted model, on loopback. A cell holds if the mail stands exactly once in what the
 model was asked, by the record of its requests, and the sender's receipt tells so by evidence. Written by
-`make test-clients PALAVER_MATRIX=write`; do not edit.
+`make test-clients TELLWIRE_MATRIX=write`; do not edit.
 
 Codex has hooks that were trusted in its own dialog: its terminals are on its daemon, headless runs are not.
 
@@ -103,7 +103,7 @@ class Cell(NamedTuple):
 
 LIMITS: dict[tuple[str, str], str] = {}
 """Why a client cannot do what a column asks, by row and column."""
-BY_TYPING = "by a line that palaver types into its tmux pane; elsewhere mail comes with the next prompt"
+BY_TYPING = "by a line that tellwire types into its tmux pane; elsewhere mail comes with the next prompt"
 REMARKS = {
     ("claude", "beyond time-out"): f"its waiter may wait a week; after that {BY_TYPING}",
     **{

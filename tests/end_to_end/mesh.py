@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from palaver import Agent
+from tellwire import Agent
 from tests.end_to_end.script import Request
 from tests.integration.world import Home, until
 
@@ -13,8 +13,8 @@ SENT = re.compile(r'(m[0-9a-z]+)"?,?\s*(?:"status":\s*")?(?:received|queued)')
 
 
 def statuses(home: Home) -> dict[str, str]:
-    """Who is known, and how, as `palaver list` tells."""
-    done = home.palaver("list", "--all", "--json")
+    """Who is known, and how, as `tellwire list` tells."""
+    done = home.tellwire("list", "--all", "--json")
     assert done.returncode == 0, done.stderr
     return {agent["name"]: agent["status"] for agent in json.loads(done.stdout)["agents"]}
 

@@ -1,4 +1,4 @@
-"""Pi. It has no MCP in this version; palaver comes to it by an extension."""
+"""Pi. It has no MCP in this version; tellwire comes to it by an extension."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import palaver
-from palaver.cli.mcp import shim_command
+import tellwire
+from tellwire.cli.mcp import shim_command
 from tests.end_to_end.claude import Claude
 from tests.end_to_end.clients import Client, run
 from tests.end_to_end.codex import Codex
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
     plugin: str = ""
     """Instead of a command as a hook."""
     mesh: bool = True
-    """It takes palaver's MCP server."""
+    """It takes tellwire's MCP server."""
     waits_for: str = ""
     """An event that comes late, by itself."""
     delegates: bool = False
@@ -166,7 +166,7 @@ class Recording:
         sys.stdout.write(f"{path.relative_to(path.parents[3])}: {len(rows)}\n")
 
 
-async def record_headless(it: Recording, alice: palaver.Agent) -> None:
+async def record_headless(it: Recording, alice: tellwire.Agent) -> None:
     """Text before a call, a fetched message, a sub-agent, and texts injected after a tool and at the end."""
     it.client.write("hook.replies", json.dumps(it.plan.replies))
     read = it.plan.read._replace(
@@ -256,7 +256,7 @@ async def record(name: str) -> None:
         stack.callback(shutil.rmtree, mesh.path, ignore_errors=True)
         stack.callback(mesh.end)
         model = await stack.enter_async_context(Model.open())
-        alice = await stack.enter_async_context(palaver.connect("alice", home=mesh.path))
+        alice = await stack.enter_async_context(tellwire.connect("alice", home=mesh.path))
         it = Recording(name, model, mesh)
         stack.callback(shutil.rmtree, it.home, ignore_errors=True)
         await record_headless(it, alice)

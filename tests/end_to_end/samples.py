@@ -12,7 +12,7 @@ from tests.end_to_end.clients import ROOT
 
 FOLDER = ROOT / "tests" / "samples"
 TEXT_CHARS_MAX = 300
-OURS = re.compile(r"peer-message|\[palaver")
+OURS = re.compile(r"peer-message|\[tellwire")
 """Texts with these stay whole."""
 PROMPTS = frozenset(
     {"systemPrompt", "sections", "shape", "tools", "toolsAdded", "addedLines", "base_instructions"}
@@ -31,7 +31,7 @@ class Cleaner:
         self._words = {
             str(home): HOME,
             str(home).replace("/", "-").replace("_", "-"): HOME.replace("/", "-"),
-            str(ROOT): f"{HOME}/palaver",
+            str(ROOT): f"{HOME}/tellwire",
         }
 
     def clean(self, value: Any) -> Any:

@@ -15,9 +15,9 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-import palaver
-from palaver import Agent
-from palaver.integrations.install.endpoint import peek_endpoint
+import tellwire
+from tellwire import Agent
+from tellwire.integrations.install.endpoint import peek_endpoint
 from tests.end_to_end.clients import Client, Ran, run
 from tests.end_to_end.mesh import until_known
 from tests.end_to_end.model import Model
@@ -140,7 +140,7 @@ async def open_stage(row: str, folder: Path, *, broker: bool = True) -> AsyncGen
                 home.up()
                 if row in PROGRAMS:
                     await until(lambda: is_served(home), what="hooks over HTTP")
-                async with palaver.connect("alice", home=home.path) as stage.alice:
+                async with tellwire.connect("alice", home=home.path) as stage.alice:
                     yield stage
     except BaseException:
         with suppress(AssertionError):  # what went wrong first is what counts
@@ -153,7 +153,7 @@ async def open_stage(row: str, folder: Path, *, broker: bool = True) -> AsyncGen
 
 
 def equip(home: Home, model: Model, folder: Path, short: str) -> Client:
-    """A client with palaver, at work in the shop."""
+    """A client with tellwire, at work in the shop."""
     client = PROGRAMS[short](folder / short, folder / "shop", model.url(short))
     client.configure()
     install(home, client)
@@ -193,10 +193,10 @@ def processes_of(*places: bytes) -> dict[int, bytes]:
 
 
 def install(home: Home, client: Client, command: str = "install") -> None:
-    """Install palaver into a client's own settings, as a person would; or take it out again."""
+    """Install tellwire into a client's own settings, as a person would; or take it out again."""
     done = subprocess.run(
-        [str(Path(sys.executable).parent / "palaver"), command, client.short, "--user", "--yes"],
-        env={**client.environment(), "PALAVER_HOME": str(home.path), "PATH": os.environ["PATH"]},
+        [str(Path(sys.executable).parent / "tellwire"), command, client.short, "--user", "--yes"],
+        env={**client.environment(), "TELLWIRE_HOME": str(home.path), "PATH": os.environ["PATH"]},
         cwd=client.project,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -31,14 +31,14 @@ def work(result: str = RESULT, *, task: str = TASK, hold: asyncio.Event | None =
 
 def spawning(by: str, name: str, short: str, task: str, *scope: str) -> Step:
     """A call for a headless child."""
-    tool = "mcp__palaver/spawn_agent" if by == "codex" else "spawn_agent"  # Codex has one of its own
+    tool = "mcp__tellwire/spawn_agent" if by == "codex" else "spawn_agent"  # Codex has one of its own
     words = list(OWN_WORDS.get(short, ()))
     given = {"name": name, "client": PROGRAMS[short].kind, "task": task, "command": words, "headless": True}
     return call(tool, **given, **({"scope": list(scope)} if scope else {}))
 
 
 def told(record: str) -> dict[str, object]:
-    """What `palaver spawn --json` says of a child."""
+    """What `tellwire spawn --json` says of a child."""
     return json.loads(record)
 
 
@@ -186,7 +186,7 @@ async def test_a_childs_client_has_its_own_key_and_nobody_elses(tmp_path: Path) 
             "OPENAI_API_KEY": "own",
             "GEMINI_API_KEY": "other",
             "GITHUB_TOKEN": "other",
-            "PALAVER_CHILD": "x",
+            "TELLWIRE_CHILD": "x",
         }
         done = await family.spawn("kid", "codex", "--headless", **secrets)
         assert done.returncode == 0, done.stderr
@@ -194,7 +194,7 @@ async def test_a_childs_client_has_its_own_key_and_nobody_elses(tmp_path: Path) 
         environment = environment_of_child(family.home)
         assert {"SCRIPTED_KEY", "OPENAI_API_KEY", "PATH", "HOME"} <= environment.keys()
         assert not environment.keys() & {"ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GITHUB_TOKEN"}
-        assert environment["PALAVER_CHILD"] != "x"
+        assert environment["TELLWIRE_CHILD"] != "x"
         go.set()
         await family.heard(2)
 
@@ -208,7 +208,7 @@ def environment_of_child(home: Home) -> dict[str, str]:
                 pair.decode().partition("=") for pair in read_proc(int(entry.name), "environ").split(b"\0")
             ]
             found = {name: value for name, _, value in pairs}
-            if found.get("PALAVER_HOME") == str(home.path):
+            if found.get("TELLWIRE_HOME") == str(home.path):
                 return found
     raise AssertionError("no child runs")
 

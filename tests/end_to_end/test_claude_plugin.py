@@ -1,4 +1,4 @@
-"""Claude Code with palaver as a plugin folder: its tools, and mail into a turn."""
+"""Claude Code with tellwire as a plugin folder: its tools, and mail into a turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.end_to_end.script import call
 from tests.end_to_end.stage import END, FINAL, INSTALL_S, QUESTION, Stage, is_served, once
 from tests.integration.world import Home, Join, take, until
 
-TOOLS = "mcp__plugin_palaver_palaver__"
+TOOLS = "mcp__plugin_tellwire_tellwire__"
 
 
 class Plugged(Claude):
@@ -30,7 +30,7 @@ class Plugged(Claude):
         return self.home / "plugin"
 
     def configure(self, server: object = (), hook: str = "") -> None:
-        """Nothing of palaver."""
+        """Nothing of tellwire."""
         del server
         super().configure((), hook)
         self.write(".claude/settings.json", {"permissions": {"allow": [f"{TOOLS}*"]}})
@@ -42,10 +42,10 @@ class Plugged(Claude):
 
 def make_plugin(home: Home, client: Client, folder: Path) -> None:
     """As a person would."""
-    program = str(Path(sys.executable).parent / "palaver")
+    program = str(Path(sys.executable).parent / "tellwire")
     done = subprocess.run(
         [program, "install", "claude", "--plugin", str(folder), "--yes"],
-        env={**client.environment(), "PALAVER_HOME": str(home.path), "PATH": os.environ["PATH"]},
+        env={**client.environment(), "TELLWIRE_HOME": str(home.path), "PATH": os.environ["PATH"]},
         cwd=client.project,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.integrations.codex import NAME
+from tellwire.integrations.codex import NAME
 from tests.end_to_end.mesh import until_known, until_status
 from tests.end_to_end.script import say
 from tests.end_to_end.stage import END, QUESTION, Stage, once, open_stage, processes_of
@@ -55,7 +55,7 @@ async def until_idle(stage: Stage) -> None:
 
 def wake_of(stage: Stage) -> str:
     """How the listing says that the agent is woken."""
-    done = stage.home.palaver("info", stage.agent, "--json")
+    done = stage.home.tellwire("info", stage.agent, "--json")
     paths = json.loads(done.stdout)["paths"]
     return next((path["name"] for path in paths if path["works"] and path.get("wakes")), "")
 

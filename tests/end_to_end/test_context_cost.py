@@ -1,4 +1,4 @@
-"""What palaver adds to the first request of a real client, and that its model has the rule from the start."""
+"""What tellwire adds to the first request of a real client, and that its model has the rule at once."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from palaver.protocol.dialects import PALAVER, tools_of
-from palaver.protocol.tool import CORE
+from tellwire.protocol.dialects import TELLWIRE, tools_of
+from tellwire.protocol.tool import CORE
 from tests.end_to_end.programs import PROGRAMS
 from tests.end_to_end.script import Request, Step, call, message_id, say
 from tests.end_to_end.stage import END, FINAL, LOOK, QUESTION, open_stage
 
 SESSION_START = {"claude": 7_500, "codex": 7_500, "gemini": 10_400, "opencode": 7_500, "pi": 7_500}
 """Characters of instructions and schemas. Gemini CLI adds an argument of its own to every tool."""
-OURS = {tool.doc for tool in tools_of(PALAVER, CORE).values()}
+OURS = {tool.doc for tool in tools_of(TELLWIRE, CORE).values()}
 RULE = re.compile(r"You are `shop-.*?not for questions\.", re.DOTALL)
 LABEL = re.compile(r"…</(\w{4})>")
 

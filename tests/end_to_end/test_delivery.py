@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import palaver
+import tellwire
 from tests.end_to_end.clients import run
 from tests.end_to_end.mesh import until_known, until_status
 from tests.end_to_end.programs import REAL
@@ -149,7 +149,7 @@ async def test_coming_and_going_wakes_nobody_and_enters_no_context(stage: Stage)
 
 async def come_and_go(stage: Stage, name: str) -> None:
     """Somebody joins the mesh, says who they are, and leaves."""
-    async with palaver.connect(name, home=stage.home.path):
+    async with tellwire.connect(name, home=stage.home.path):
         await until_known(stage.alice, name)
     await until_status(stage.home, name, "offline")
 
@@ -162,7 +162,7 @@ async def test_who_looks_at_the_mail_of_a_closed_client_takes_nothing(stage: Sta
     await until_status(stage.home, stage.agent, "offline")
     sent = await stage.alice.send(stage.agent, QUESTION)
     for _ in range(2):
-        looked = stage.home.palaver("inbox", "--as", stage.agent, "--peek")
+        looked = stage.home.tellwire("inbox", "--as", stage.agent, "--peek")
         assert QUESTION in looked.stdout, looked
     assert await stage.state(sent.id) == ("pending", "")
     stage.play(LOOK, END, END)

@@ -1,4 +1,4 @@
-"""`palaver doctor --probe` with real clients: an idle session is reached, and by which way is told."""
+"""`tellwire doctor --probe` with real clients: an idle session is reached, and by which way is told."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.end_to_end.script import say
 from tests.end_to_end.stage import END, Stage, open_stage
 from tests.end_to_end.terminal import Terminal
 from tests.end_to_end.test_matrix_idle import READY, settle
-from tests.integration.world import palaver_command, until
+from tests.integration.world import tellwire_command, until
 
-PROBE = "A probe by `palaver doctor`"
+PROBE = "A probe by `tellwire doctor`"
 
 
 @pytest.mark.requirement("WAKE-2", stage="clients")
@@ -30,7 +30,15 @@ async def test_a_probe_wakes_an_idle_session_and_names_the_way(row: str, way: st
             await until_known(stage.alice, stage.agent)
             await until(lambda: listed(stage, way), what=f"{way} in the listing")
             done = await asyncio.to_thread(
-                stage.home.palaver, "doctor", stage.agent, "--probe", "--as", "ann", "--wait", "30s", "--json"
+                stage.home.tellwire,
+                "doctor",
+                stage.agent,
+                "--probe",
+                "--as",
+                "ann",
+                "--wait",
+                "30s",
+                "--json",
             )
         document = json.loads(done.stdout)
         assert (done.returncode, document["fine"]) == (0, True), done.stdout
@@ -58,7 +66,7 @@ async def test_a_session_that_runs_without_our_hooks_is_found_deaf(
             sent = await stage.alice.send(stage.agent, "Are you there?")
             settings.write_text(json.dumps(whole), "utf-8")  # installed behind its back
             done = await asyncio.to_thread(subprocess.run, **doctor_of(stage))
-            listing = (await asyncio.to_thread(stage.home.palaver, "list", "--all")).stdout
+            listing = (await asyncio.to_thread(stage.home.tellwire, "list", "--all")).stdout
         assert (sent.status, "no hook of its session" in sent.why) == ("queued", True)
         assert "online (deaf)" in listing
         assert f"fail  {stage.agent}  deaf: no hook of its session has been heard" in done.stdout
@@ -70,12 +78,12 @@ async def test_a_session_that_runs_without_our_hooks_is_found_deaf(
 def doctor_of(stage: Stage) -> dict[str, Any]:
     """How to run it as the person whose client it is."""
     environment = stage.home.environment() | {"HOME": str(stage.client.home), "COLUMNS": "400"}
-    command = palaver_command("doctor", stage.agent)
+    command = tellwire_command("doctor", stage.agent)
     return {"args": command, "env": environment, "capture_output": True, "text": True, "check": False}
 
 
 async def listed(stage: Stage, way: str) -> bool:
     """Whether the listing names the way by which the agent is woken now."""
-    done = await asyncio.to_thread(stage.home.palaver, "list", "--all")
+    done = await asyncio.to_thread(stage.home.tellwire, "list", "--all")
     lines = [line for line in done.stdout.splitlines() if line.startswith(stage.agent)]
     return any("idle" in line and way in line for line in lines)

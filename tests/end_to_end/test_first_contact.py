@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-import palaver
-from palaver.version import VERSION
+import tellwire
+from tellwire.version import VERSION
 from tests.end_to_end.clients import ROOT
 from tests.end_to_end.matrix import cell, impossible
 from tests.end_to_end.mesh import until_known
@@ -36,7 +36,7 @@ WRONG = re.compile(r"\berror\b|failed|refused|timed out|traceback", re.IGNORECAS
 SILENT_AT_START = {"codex", "opencode"}
 """They tell of a session only when something is said in it."""
 STALL_S = 10.0
-MAIN = "import sys; from palaver.cli.main import main; sys.exit(main())"
+MAIN = "import sys; from tellwire.cli.main import main; sys.exit(main())"
 HOOK_S = 2.0
 BUSY_S = 3.0
 """What a busy machine may add to a turn."""
@@ -46,7 +46,7 @@ impossible("mcp", "two in one folder", "a server cannot start a turn; each sessi
 
 async def stop(home: Home) -> None:
     """No broker runs, and nobody starts one."""
-    assert home.palaver("down").returncode == 0
+    assert home.tellwire("down").returncode == 0
     await until(lambda: not home.brokers(), what="no broker")
 
 
@@ -68,7 +68,7 @@ async def no_error(terminal: Terminal) -> None:
 @asynccontextmanager
 async def alice(stage: Stage) -> AsyncGenerator[None]:
     """Who writes to the client, now that there is a broker, or there will be."""
-    async with palaver.connect("alice", home=stage.home.path) as stage.alice:
+    async with tellwire.connect("alice", home=stage.home.path) as stage.alice:
         yield
 
 
@@ -128,7 +128,7 @@ async def test_an_open_session_is_reached_through_every_change_of_broker(row: st
             await terminal.idle()
             assert not stage.home.brokers()
             await no_error(terminal)
-            assert stage.home.palaver("list").returncode == 0  # a command does
+            assert stage.home.tellwire("list").returncode == 0  # a command does
             await wake(stage, terminal, "After the stop.", 2)
             stage.home.signal(Home.KILL)
             await wake(stage, terminal, "After the kill.", 3)
@@ -151,8 +151,8 @@ async def wake(stage: Stage, terminal: Terminal, text: str, number: int) -> None
 def replace(home: Home, folder: Path) -> None:
     """Another version takes over."""
     copy = folder / "newer"
-    shutil.copytree(ROOT / "src" / "palaver", copy / "palaver")
-    version = copy / "palaver" / "version.py"
+    shutil.copytree(ROOT / "src" / "tellwire", copy / "tellwire")
+    version = copy / "tellwire" / "version.py"
     version.write_text(version.read_text("utf-8").replace(VERSION, "99.0.0"), "utf-8")
     done = subprocess.run(
         [sys.executable, "-c", MAIN, "up", "--detach", "--replace"],

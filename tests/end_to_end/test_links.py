@@ -52,7 +52,7 @@ def talk(company: Company, first: str, second: str, opening: Step) -> None:
 
 def links_of(company: Company) -> list[dict[str, object]]:
     """The links, as a person sees them."""
-    done = company.home.palaver("link", "list", "--json")
+    done = company.home.tellwire("link", "list", "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["links"]
 

@@ -58,7 +58,7 @@ async def test_mail_with_a_prompt_that_was_interrupted_is_in_the_context_once(st
 
 def mute(stage: Stage, *options: str) -> None:
     """Have the agent woken by nothing, or by mail again; only a person at a terminal may."""
-    program = str(Path(sys.executable).parent / "palaver")
+    program = str(Path(sys.executable).parent / "tellwire")
     done = subprocess.run(
         ["script", "-qec", shlex.join([program, "mute", stage.agent, *options]), "/dev/null"],
         env=stage.home.environment(),

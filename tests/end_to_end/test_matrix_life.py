@@ -1,4 +1,4 @@
-"""The delivery matrix: what it costs a headless run that palaver is there, and how it goes again."""
+"""The delivery matrix: what it costs a headless run that tellwire is there, and how it goes again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.core.digests import digest_of
+from tellwire.core.digests import digest_of
 from tests.end_to_end.clients import Client, run
 from tests.end_to_end.matrix import cell
 from tests.end_to_end.programs import PROGRAMS, REAL
@@ -26,7 +26,7 @@ SAID = "Nothing to do."
 
 @pytest.mark.requirement("WAKE-3", stage="clients")
 @cell("headless speed", *REAL)
-async def test_a_headless_run_ends_as_fast_as_without_palaver(stage: Stage) -> None:
+async def test_a_headless_run_ends_as_fast_as_without_tellwire(stage: Stage) -> None:
     shop, program = stage.folder / "shop", type(stage.client)
     bare = program(stage.folder / "bare", shop, stage.model.url("bare"))
     ours = program(stage.folder / "ours", shop, stage.model.url("ours"))
@@ -46,7 +46,7 @@ async def test_a_headless_run_ends_as_fast_as_without_palaver(stage: Stage) -> N
             times[name] = await time_of(client)
         ratios.append(times["ours"] / times["bare"])
         told.append(f"{times['ours']:.2f} s, {times['bare']:.2f} s without")
-    assert fast == ENOUGH, f"it takes more than {RATIO_MAX} times as long with palaver: {told}"
+    assert fast == ENOUGH, f"it takes more than {RATIO_MAX} times as long with tellwire: {told}"
     assert not any("<peer-message id=" in request.text for request in stage.model.requests("ours"))
 
 
@@ -70,7 +70,7 @@ async def test_the_end_of_a_turn_is_noted_once_with_its_final_answer_alone(stage
 
 def turns(stage: Stage) -> list[tuple[str, int, str]]:
     """The turns that ended, as the journal has them."""
-    done = stage.home.palaver("audit", "--json", "--limit", "1000")
+    done = stage.home.tellwire("audit", "--json", "--limit", "1000")
     assert done.returncode == 0, done.stderr
     rows = [row for row in json.loads(done.stdout)["rows"] if row["type"] == "turn_ended"]
     return [(row["detail"]["outcome"], row["detail"]["size"], row["detail"]["digest"]) for row in rows]

@@ -45,7 +45,7 @@ class Hand(NamedTuple):
 
 
 def settle(client: Client, path: str, **settings: Any) -> None:
-    """Change a client's own settings; what palaver has there stays."""
+    """Change a client's own settings; what tellwire has there stays."""
     file = client.home / path
     known = json.loads(file.read_text("utf-8"))
     for key, value in settings.items():
@@ -101,7 +101,7 @@ async def test_a_client_writes_where_it_may_and_is_told_why_not_elsewhere(short:
         assert new.read_text("utf-8") == NEW, stage.requests[-1].turns[-1]
 
         async def told() -> bool:
-            rows = json.loads(stage.home.palaver("audit", "--json").stdout)["rows"]
+            rows = json.loads(stage.home.tellwire("audit", "--json").stdout)["rows"]
             refused = [(row["who"], row["detail"]) for row in rows if row["type"] == "call_refused"]
             return any(who == stage.agent and "scope_conflict" in detail.values() for who, detail in refused)
 

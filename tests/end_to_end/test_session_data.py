@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.protocol.operations.sessions import SessionData
+from tellwire.protocol.operations.sessions import SessionData
 from tests.end_to_end.mesh import until_known
 from tests.end_to_end.programs import REAL
 from tests.end_to_end.script import say

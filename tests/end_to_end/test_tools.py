@@ -1,4 +1,4 @@
-"""Real agent CLIs with palaver's tools, headless: they send, fetch, and are believed only by evidence."""
+"""Real agent CLIs with tellwire's tools, headless: they send, fetch, and are believed only by evidence."""
 
 import asyncio
 import os

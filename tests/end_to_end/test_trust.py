@@ -45,10 +45,10 @@ async def open_cautious(folder: Path) -> AsyncGenerator[tuple[Stage, Cautious]]:
 
 
 def check(stage: Stage) -> subprocess.CompletedProcess[str]:
-    """Ask palaver whether all is in place."""
-    own = {"PALAVER_HOME": str(stage.home.path), "PATH": os.environ["PATH"]}
+    """Ask tellwire whether all is in place."""
+    own = {"TELLWIRE_HOME": str(stage.home.path), "PATH": os.environ["PATH"]}
     return subprocess.run(
-        [str(Path(sys.executable).parent / "palaver"), "install", "codex", "--user", "--check"],
+        [str(Path(sys.executable).parent / "tellwire"), "install", "codex", "--user", "--check"],
         env={**stage.client.environment(), **own},
         cwd=stage.client.project,
         stdin=subprocess.DEVNULL,

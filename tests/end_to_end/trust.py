@@ -1,6 +1,6 @@
 """Codex as its human starts it: hooks run once they were trusted in its own dialog, and a daemon runs them.
 
-With the flag that passes the review by there is neither. palaver never writes trust; here a hand answers.
+With the flag that passes the review by there is neither. tellwire never writes trust; here a hand answers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The fixed facts whose stored shapes must load for ever, and how their files are made.
 
-`PALAVER_GOLDEN=write pytest tests/golden` writes the files of today's versions. Do that for a new shape, or
+`TELLWIRE_GOLDEN=write pytest tests/golden` writes the files of today's versions. Do that for a new shape, or
 while its version is not released yet; a released file is never written again: raise the version instead.
 """
 
@@ -11,10 +11,10 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from palaver.core.context import HandOver, StartBroker
-from palaver.core.records import Commit
-from palaver.core.state import SNAPSHOT_VERSION, State, format_snapshot
-from palaver.protocol.conversations import (
+from tellwire.core.context import HandOver, StartBroker
+from tellwire.core.records import Commit
+from tellwire.core.state import SNAPSHOT_VERSION, State, format_snapshot
+from tellwire.protocol.conversations import (
     AgentOverdue,
     CheckpointMarked,
     LinkClosed,
@@ -28,7 +28,7 @@ from palaver.protocol.conversations import (
     Seat,
     TurnEnded,
 )
-from palaver.protocol.events import (
+from tellwire.protocol.events import (
     AgentForgotten,
     AgentMuted,
     AgentOffline,
@@ -50,7 +50,7 @@ from palaver.protocol.events import (
     TopicLeft,
     format_batch,
 )
-from palaver.protocol.lineage import (
+from tellwire.protocol.lineage import (
     ChildConfirmed,
     ChildEnded,
     ChildFailed,
@@ -66,10 +66,10 @@ from palaver.protocol.lineage import (
     ScopeReleased,
     ScopeSubDelegated,
 )
-from palaver.protocol.operations.agents import UpdateAgent
-from palaver.protocol.operations.scopes import ScopeRule
-from palaver.protocol.operations.topics import Subscribe
-from palaver.store.sqlite_journal import APPLICATION_ID, SCHEMA_VERSION, SqliteJournal
+from tellwire.protocol.operations.agents import UpdateAgent
+from tellwire.protocol.operations.scopes import ScopeRule
+from tellwire.protocol.operations.topics import Subscribe
+from tellwire.store.sqlite_journal import APPLICATION_ID, SCHEMA_VERSION, SqliteJournal
 from tests.unit.mesh import Mesh
 
 FOLDER = Path(__file__).parent
@@ -167,7 +167,7 @@ SAMPLES: tuple[AnyEvent, ...] = (
         again=True,
         asked=True,
     ),
-    ChildStarted("a3", "8.124", "word", "palaver:3", "sandbox"),
+    ChildStarted("a3", "8.124", "word", "tellwire:3", "sandbox"),
     ChildConfirmed("a3"),
     ChildFailed("a3", "It ended before it was up.", "no such file"),
     ChildReported("a3", 17),
@@ -235,7 +235,7 @@ def write_samples() -> None:
         sample_file(event).write_bytes(format_batch([event]) + b"\n")
     SNAPSHOT.write_bytes(format_snapshot(finished()))
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "palaver.db"
+        path = Path(folder) / "tellwire.db"
         journal = SqliteJournal(path)
         mesh = begun()
         for commit in commits_of(mesh, 0):

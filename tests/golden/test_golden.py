@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from palaver.broker.loading import load_state
-from palaver.core.context import Settled
-from palaver.core.state import SNAPSHOT_VERSION, format_snapshot, parse_snapshot
-from palaver.protocol.events import (
+from tellwire.broker.loading import load_state
+from tellwire.core.context import Settled
+from tellwire.core.state import SNAPSHOT_VERSION, format_snapshot, parse_snapshot
+from tellwire.protocol.events import (
     EVENTS,
     AgentRegistered,
     AnyEvent,
@@ -22,7 +22,7 @@ from palaver.protocol.events import (
     format_batch,
     parse_batch,
 )
-from palaver.store.sqlite_journal import SCHEMA_VERSION, SqliteJournal
+from tellwire.store.sqlite_journal import SCHEMA_VERSION, SqliteJournal
 from tests.golden.samples import (
     EVENTS_FOLDER,
     FOLDER,
@@ -34,7 +34,7 @@ from tests.golden.samples import (
     write_samples,
 )
 
-if os.environ.get("PALAVER_GOLDEN") == "write":
+if os.environ.get("TELLWIRE_GOLDEN") == "write":
     write_samples()
 
 FIRST = FOLDER / "first.sql"
@@ -129,7 +129,7 @@ def test_a_snapshot_of_another_version_is_refused_not_misread(path: Path) -> Non
 
 @pytest.mark.parametrize("sql", sorted(FOLDER.glob("schema.*.sql")), ids=lambda path: path.name)
 def test_every_database_ever_released_opens_with_all_that_is_in_it(sql: Path, tmp_path: Path) -> None:
-    path = tmp_path / "palaver.db"
+    path = tmp_path / "tellwire.db"
     build(sql, path)
     journal = SqliteJournal(path)
     state = load_state(journal)
@@ -145,7 +145,7 @@ def test_every_database_ever_released_opens_with_all_that_is_in_it(sql: Path, tm
 
 
 def test_the_first_release_opens_without_its_snapshot_too(tmp_path: Path) -> None:
-    path = tmp_path / "palaver.db"
+    path = tmp_path / "tellwire.db"
     build(FIRST, path)
     with closing(sqlite3.connect(path)) as db:
         db.execute("delete from snapshots")

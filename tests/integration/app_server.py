@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from palaver.gateways.app_server import PLACE
+from tellwire.gateways.app_server import PLACE
 from tests.integration.stand_in import StandIn, main
 
 LONG = 1 << 40

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.program import Program, StartProgram
 from tests.integration.world import Home, Join, OpenRaw, Raw
 
@@ -33,7 +33,7 @@ def home() -> Iterator[Home]:
 def quick(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
     """The same with presence times of a second instead of a minute and a half."""
     for name, value in SHORT.items():
-        monkeypatch.setenv(f"PALAVER_{name}", value)
+        monkeypatch.setenv(f"TELLWIRE_{name}", value)
     return home
 
 
@@ -42,8 +42,8 @@ async def join(home: Home) -> AsyncIterator[Join]:
     """Join the home's mesh under a name; left at the end of the test."""
     async with AsyncExitStack() as stack:
 
-        async def enter(name: str, **options: Any) -> palaver.Agent:
-            return await stack.enter_async_context(palaver.connect(name, home=home.path, **options))
+        async def enter(name: str, **options: Any) -> tellwire.Agent:
+            return await stack.enter_async_context(tellwire.connect(name, home=home.path, **options))
 
         yield enter
 

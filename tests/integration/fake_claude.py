@@ -1,4 +1,4 @@
-"""Stands in for a headless Claude Code that palaver starts: one turn with its hooks and tools, then it ends.
+"""Stands in for a headless Claude Code that tellwire starts: one turn with its hooks and tools, then it ends.
 
 It is found as `claude` on the path of whoever starts it; `acts.json` in the folder that is its first word
 says what becomes of its turns. Not a test; see `fake_clients`.

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from palaver import Agent
-from palaver.core.digests import digest_of
+from tellwire import Agent
+from tellwire.core.digests import digest_of
 from tests.integration.world import WITHIN_S, Home, OpenRaw, until
 
 SESSION = "0199a1b2-0000-7000-8000-00000000c0de"

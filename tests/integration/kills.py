@@ -25,7 +25,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import palaver
+import tellwire
 from tests.integration.talker import Report, Talker, violations_of
 from tests.integration.world import ROOT, Home, until
 
@@ -127,9 +127,9 @@ class Run:
     async def visit(self) -> None:
         """A newcomer finds the broker dead: it starts one, at the same moment as everybody else does."""
         try:
-            async with palaver.connect("visitor", home=self.home.path) as visitor:
+            async with tellwire.connect("visitor", home=self.home.path) as visitor:
                 await visitor.peers()
-        except palaver.PalaverError as error:
+        except tellwire.TellwireError as error:
             self.violate(f"a visitor was refused: {error}")
 
     def count_brokers(self) -> None:

@@ -18,10 +18,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palaver.paths import kept_environment
+from tellwire.paths import kept_environment
 from tests.integration.world import ROOT, WITHIN_S, Home, until
 
-SHIM = str(ROOT / "src" / "palaver" / "relay" / "mcp_shim.py")
+SHIM = str(ROOT / "src" / "tellwire" / "relay" / "mcp_shim.py")
 LINE_BYTES_MAX = 8 << 20
 HANDSHAKE = "2025-06-18"
 HANDSHAKE_NEWER = "2025-11-25"
@@ -31,7 +31,7 @@ META = "io.modelcontextprotocol"
 HURRIED = """\
 import os, sys
 sys.path.append({source!r})
-from palaver.relay import shim
+from tellwire.relay import shim
 shim.GIVE_UP_S = {give_up_s}
 os._exit(shim.main())
 """
@@ -285,8 +285,8 @@ async def open_shims(home: Home) -> AsyncGenerator[Shims]:
 
 def environment(home: Home, settings: dict[str, Any], other_home: str = "") -> dict[str, str]:
     """What a shim is started with: no keys, and the home of the test."""
-    words = {f"PALAVER_{name.upper()}": str(value) for name, value in settings.items()}
-    return {**kept_environment(os.environ), "PALAVER_HOME": other_home or str(home.path), **words}
+    words = {f"TELLWIRE_{name.upper()}": str(value) for name, value in settings.items()}
+    return {**kept_environment(os.environ), "TELLWIRE_HOME": other_home or str(home.path), **words}
 
 
 def envelope() -> dict[str, Any]:

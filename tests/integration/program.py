@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-import palaver
+import tellwire
 from tests.integration.world import ROOT, WITHIN_S, Home
 
 LINE_BYTES_MAX = 32 << 20
@@ -84,12 +84,12 @@ class Program:
 async def obey() -> None:
     """Be the other end: carry the calls out one after another until stdin ends."""
     loop = asyncio.get_running_loop()
-    agents: list[palaver.Agent] = []
+    agents: list[tellwire.Agent] = []
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         method, arguments, options = json.loads(line)
         try:
             if method == "join":
-                agents.append(await palaver.connect(*arguments, **options).__aenter__())
+                agents.append(await tellwire.connect(*arguments, **options).__aenter__())
                 value: Any = describe(agents[-1])
             elif method == "describe":
                 value = describe(agents[-1])
@@ -99,12 +99,12 @@ async def obey() -> None:
                 value = await run_beneath(arguments)
             else:
                 value = await getattr(agents[-1], method)(*arguments, **options)
-        except palaver.PalaverError as error:
+        except tellwire.TellwireError as error:
             value = {"error": error.code, "message": error.message}
         print(json.dumps(msgspec.to_builtins(value)), flush=True)
 
 
-def describe(agent: palaver.Agent) -> dict[str, Any]:
+def describe(agent: tellwire.Agent) -> dict[str, Any]:
     """What the agent knows of itself."""
     return {"name": agent.name, "note": agent.note, "attached": agent.attached, "waiting": agent.waiting}
 

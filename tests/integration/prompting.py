@@ -49,7 +49,7 @@ class Prompting:
 
     def mute(self, *options: str) -> Any:
         """Ask to be left alone, as an agent does through a command."""
-        words = [str(Path(sys.executable).with_name("palaver")), "mute", *options]
+        words = [str(Path(sys.executable).with_name("tellwire")), "mute", *options]
         return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode
 
     def mute_for(self, length: str) -> Any:

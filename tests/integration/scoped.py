@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import palaver
+import tellwire
 from tests.integration.hook_client import CODEX, Client
 from tests.integration.world import ROOT, WITHIN_S, until
 
@@ -38,7 +38,9 @@ class _Pipe:
 
 
 @asynccontextmanager
-async def open_kid(boss: palaver.Agent, folder: Path, *scope: Path, name: str = "kid") -> AsyncGenerator[Kid]:
+async def open_kid(
+    boss: tellwire.Agent, folder: Path, *scope: Path, name: str = "kid"
+) -> AsyncGenerator[Kid]:
     """A child that may write in its scope, up and registered; ended with the block."""
     told, said = folder / f"{name}.in", folder / f"{name}.out"
     os.mkfifo(told)
@@ -68,7 +70,7 @@ async def open_kid(boss: palaver.Agent, folder: Path, *scope: Path, name: str = 
         kid.pid = (await kid.do("who"))["pid"]
         yield kid
     finally:
-        with suppress(palaver.PalaverError):  # it has ended by itself
+        with suppress(tellwire.TellwireError):  # it has ended by itself
             await boss.stop_child(name)
 
         async def gone() -> bool:

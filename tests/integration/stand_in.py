@@ -1,4 +1,4 @@
-"""Stands in for an agent CLI: a process of its own with palaver's shim, hooks and waiter beneath itself.
+"""Stands in for an agent CLI: a process of its own with tellwire's shim, hooks and waiter beneath itself.
 
 It takes commands as JSON lines on stdin and answers each with a line. Not a test; `test_hook_doors` runs it.
 """
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any, cast
 
-RELAY = Path(__file__).parent.parent.parent / "src" / "palaver" / "relay"
+RELAY = Path(__file__).parent.parent.parent / "src" / "tellwire" / "relay"
 PYTHON = [sys.executable, "-I", "-S"]
 
 
@@ -78,9 +78,9 @@ class StandIn:
         )
         return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 
-    def palaver(self, words: list[str]) -> Any:
-        """Run a command of palaver, as a model does with its shell."""
-        command = [str(Path(sys.executable).parent / "palaver"), *words]
+    def tellwire(self, words: list[str]) -> Any:
+        """Run a command of tellwire, as a model does with its shell."""
+        command = [str(Path(sys.executable).parent / "tellwire"), *words]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=20)
         return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 

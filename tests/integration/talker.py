@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-import palaver
+import tellwire
 from tests.integration.world import until
 
 LANES = 2
@@ -76,7 +76,7 @@ class Talker:
     @asynccontextmanager
     async def joined(self, home: str | os.PathLike[str] | None = None) -> AsyncGenerator[Talker]:
         """Be on the mesh."""
-        async with palaver.connect(self.name, home=home) as self.me:
+        async with tellwire.connect(self.name, home=home) as self.me:
             self.born_as = self.me.name
             yield self
 
@@ -118,7 +118,7 @@ class Talker:
         while True:
             try:
                 receipt = await self.me.send(to, {"number": number}, key=key)
-            except palaver.PalaverError as error:
+            except tellwire.TellwireError as error:
                 self.faults.append(f"{self.name} could not send {number} to {to}: {error}")
                 return
             if receipt.status != "timeout":
@@ -141,7 +141,7 @@ class Talker:
         while True:
             try:
                 messages = await self.me.messages(wait_s=0.5)
-            except palaver.PalaverError as error:
+            except tellwire.TellwireError as error:
                 self.faults.append(f"{self.name} could not receive: {error}")
                 continue
             for message in messages:
@@ -151,7 +151,7 @@ class Talker:
                 await self.me.confirm(kept)
                 kept = []
 
-    def check(self, message: palaver.Message) -> None:
+    def check(self, message: tellwire.Message) -> None:
         """Each message of a pair must be the one behind the last."""
         number, expected = message.body["number"], self.seen[message.sender]
         if number != expected:

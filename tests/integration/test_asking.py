@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.test_spawning import none_left, processes_of
-from tests.integration.world import ROOT, WITHIN_S, Home, Join, palaver_command, read_proc, take, until
+from tests.integration.world import ROOT, WITHIN_S, Home, Join, read_proc, take, tellwire_command, until
 
 SLEEP = ("sleep", "300")
 REPLYING = """
-import asyncio, palaver
+import asyncio, tellwire
 async def main():
-    async with palaver.connect("whoever") as me:
+    async with tellwire.connect("whoever") as me:
         (question,) = await me.messages(wait_s=30)
         await me.confirm([question])
         await me.send(question.sender, f"{question.body} Forty-two.", re=question.id)
@@ -32,7 +32,7 @@ asyncio.run(main())
 
 
 @pytest.fixture
-async def boss(home: Home, join: Join) -> AsyncIterator[palaver.Agent]:
+async def boss(home: Home, join: Join) -> AsyncIterator[tellwire.Agent]:
     """An agent that asks; whatever it started ends with the test."""
     try:
         yield await join("boss")
@@ -41,17 +41,17 @@ async def boss(home: Home, join: Join) -> AsyncIterator[palaver.Agent]:
             os.kill(pid, signal.SIGKILL)
 
 
-async def ask(boss: palaver.Agent, *words: str, **options: Any) -> Any:
+async def ask(boss: tellwire.Agent, *words: str, **options: Any) -> Any:
     return await boss.ask_agent("command", "What is it?", command=words, **options)
 
 
-async def refused(boss: palaver.Agent, *words: str, **options: Any) -> palaver.PalaverError:
-    with pytest.raises(palaver.PalaverError) as caught:
+async def refused(boss: tellwire.Agent, *words: str, **options: Any) -> tellwire.TellwireError:
+    with pytest.raises(tellwire.TellwireError) as caught:
         await ask(boss, *words, **options)
     return caught.value
 
 
-async def nothing_left(home: Home, boss: palaver.Agent) -> None:
+async def nothing_left(home: Home, boss: tellwire.Agent) -> None:
     """No process, no folder, no child, no name, no scope, no mail."""
     await none_left(home)
     assert await boss.children() == []
@@ -65,7 +65,7 @@ async def nothing_left(home: Home, boss: palaver.Agent) -> None:
 
 @pytest.mark.requirement("F2-9", stage="lineage")
 async def test_what_a_program_writes_until_it_ends_well_is_its_answer(
-    home: Home, boss: palaver.Agent
+    home: Home, boss: tellwire.Agent
 ) -> None:
     answer = await ask(boss, "sh", "-c", "echo forty-two")
     assert (answer.client, answer.text) == ("command", "forty-two")
@@ -74,7 +74,7 @@ async def test_what_a_program_writes_until_it_ends_well_is_its_answer(
 
 
 @pytest.mark.requirement("F2-9", "AUD-6", stage="lineage")
-async def test_a_message_to_its_asker_is_its_answer_and_comes_once(home: Home, boss: palaver.Agent) -> None:
+async def test_a_message_to_its_asker_is_its_answer_and_comes_once(home: Home, boss: tellwire.Agent) -> None:
     answer = await ask(boss, sys.executable, "-c", REPLYING, cwd=str(ROOT))
     assert answer.text == "What is it? Forty-two."
     await nothing_left(home, boss)
@@ -85,7 +85,7 @@ async def test_a_message_to_its_asker_is_its_answer_and_comes_once(home: Home, b
 
 
 @pytest.mark.requirement("F2-9", stage="lineage")
-async def test_a_long_answer_comes_whole_or_says_that_it_is_cut(home: Home, boss: palaver.Agent) -> None:
+async def test_a_long_answer_comes_whole_or_says_that_it_is_cut(home: Home, boss: tellwire.Agent) -> None:
     for size, whole in ((50_000, True), (3_000_000, False)):
         answer = await ask(boss, sys.executable, "-c", f"print('B' + 'x' * {size - 2} + 'E')")
         assert answer.text.startswith("Bx"), "from its beginning"
@@ -98,15 +98,15 @@ async def test_a_long_answer_comes_whole_or_says_that_it_is_cut(home: Home, boss
 
 
 @pytest.mark.requirement("F2-9", stage="lineage")
-async def test_several_questions_at_once_get_their_own_answers(home: Home, boss: palaver.Agent) -> None:
+async def test_several_questions_at_once_get_their_own_answers(home: Home, boss: tellwire.Agent) -> None:
     asked = [ask(boss, "sh", "-c", f"sleep 0.{number}; echo {number}") for number in range(4)]
     assert [each.text for each in await asyncio.gather(*asked)] == ["0", "1", "2", "3"]
     await nothing_left(home, boss)
 
 
 @pytest.mark.requirement("F2-9", "CHILD-5", stage="lineage")
-async def test_one_that_is_asked_may_write_nowhere(home: Home, boss: palaver.Agent, tmp_path: Path) -> None:
-    words = shlex.join(palaver_command("who-owns", str(tmp_path / "file")))
+async def test_one_that_is_asked_may_write_nowhere(home: Home, boss: tellwire.Agent, tmp_path: Path) -> None:
+    words = shlex.join(tellwire_command("who-owns", str(tmp_path / "file")))
     answer = await ask(boss, "sh", "-c", f"sleep 1.2; {words} || true", cwd=str(ROOT))
     assert "You may write nowhere" in answer.text, answer.text
     await nothing_left(home, boss)
@@ -118,7 +118,7 @@ async def test_one_that_is_asked_may_write_nowhere(home: Home, boss: palaver.Age
 @pytest.mark.requirement("F2-9", stage="lineage")
 @pytest.mark.parametrize("after_s", ["0", "1.3"], ids=["at-once", "when-up"])
 async def test_one_that_fails_is_told_with_its_own_words(
-    home: Home, boss: palaver.Agent, after_s: str
+    home: Home, boss: tellwire.Agent, after_s: str
 ) -> None:
     told = await refused(boss, "sh", "-c", f"sleep {after_s}; echo no key found >&2; exit 3")
     assert told.code == "child_failed"
@@ -127,9 +127,9 @@ async def test_one_that_fails_is_told_with_its_own_words(
 
 
 @pytest.mark.requirement("F2-9", stage="lineage")
-async def test_bad_questions_are_refused_and_start_nothing(home: Home, boss: palaver.Agent) -> None:
+async def test_bad_questions_are_refused_and_start_nothing(home: Home, boss: tellwire.Agent) -> None:
     async def code(client: str, question: str = "q", **options: Any) -> str:
-        with pytest.raises(palaver.PalaverError) as caught:
+        with pytest.raises(tellwire.TellwireError) as caught:
             await boss.ask_agent(client, question, **options)
         return caught.value.code
 
@@ -149,7 +149,7 @@ async def test_bad_questions_are_refused_and_start_nothing(home: Home, boss: pal
 
 @pytest.mark.requirement("F2-9", stage="lineage")
 async def test_the_time_is_bounded_and_what_it_said_until_then_is_told(
-    home: Home, boss: palaver.Agent
+    home: Home, boss: tellwire.Agent
 ) -> None:
     told = await refused(boss, "sh", "-c", "echo still thinking; exec sleep 300", timeout_s=1.5)
     assert told.code == "child_failed"
@@ -158,8 +158,8 @@ async def test_the_time_is_bounded_and_what_it_said_until_then_is_told(
 
 
 def command_that_asks(home: Home) -> subprocess.Popen[bytes]:
-    """`palaver ask`, which will not have its answer."""
-    words = palaver_command("ask", "command", "What?", "--as", "mia", "--", *SLEEP)
+    """`tellwire ask`, which will not have its answer."""
+    words = tellwire_command("ask", "command", "What?", "--as", "mia", "--", *SLEEP)
     # A suite that runs in the background of a shell has Ctrl-C ignored, and who is started inherits that.
     earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -178,7 +178,7 @@ async def begun(home: Home) -> int:
 
 
 @pytest.mark.requirement("F2-9", stage="lineage")
-async def test_a_question_that_is_cancelled_ends_the_agent(home: Home, boss: palaver.Agent) -> None:
+async def test_a_question_that_is_cancelled_ends_the_agent(home: Home, boss: tellwire.Agent) -> None:
     asked = asyncio.ensure_future(ask(boss, *SLEEP))
     await begun(home)
     asked.cancel()
@@ -188,12 +188,12 @@ async def test_a_question_that_is_cancelled_ends_the_agent(home: Home, boss: pal
     await nothing_left(home, boss)
 
 
-async def is_childless(boss: palaver.Agent) -> bool:
+async def is_childless(boss: tellwire.Agent) -> bool:
     return await boss.children() == []
 
 
 @pytest.mark.requirement("F2-9", stage="lineage")
-async def test_an_asker_that_is_killed_takes_the_agent_along(home: Home, boss: palaver.Agent) -> None:
+async def test_an_asker_that_is_killed_takes_the_agent_along(home: Home, boss: tellwire.Agent) -> None:
     asker = command_that_asks(home)
     await begun(home)
     asker.kill()
@@ -203,7 +203,7 @@ async def test_an_asker_that_is_killed_takes_the_agent_along(home: Home, boss: p
 
 
 @pytest.mark.requirement("F2-9", stage="lineage")
-async def test_ctrl_c_ends_the_agent(home: Home, boss: palaver.Agent) -> None:
+async def test_ctrl_c_ends_the_agent(home: Home, boss: tellwire.Agent) -> None:
     asker = command_that_asks(home)
     await begun(home)
     asker.send_signal(signal.SIGINT)
@@ -217,12 +217,12 @@ async def test_ctrl_c_ends_the_agent(home: Home, boss: palaver.Agent) -> None:
 
 @pytest.mark.requirement("F2-9", "CHILD-6", stage="lineage")
 async def test_a_broker_killed_in_the_middle_leaves_no_orphan_and_a_clear_word(
-    home: Home, boss: palaver.Agent
+    home: Home, boss: tellwire.Agent
 ) -> None:
     asked = asyncio.ensure_future(ask(boss, *SLEEP))
     await begun(home)
     home.signal(Home.KILL)
-    with pytest.raises(palaver.PalaverError) as caught:
+    with pytest.raises(tellwire.TellwireError) as caught:
         await asked
     assert caught.value.code == "child_failed"
     assert caught.value.message.startswith("The answer is lost: the broker stopped")
@@ -234,7 +234,7 @@ async def test_a_broker_killed_in_the_middle_leaves_no_orphan_and_a_clear_word(
 @pytest.mark.requirement("F2-9", "CHILD-6", stage="lineage")
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.05, 0.2, 0.4, 0.8, 1.1, 1.3])
 async def test_a_kill_at_any_moment_leaves_the_answer_or_a_refusal_and_nothing_else(
-    home: Home, boss: palaver.Agent, moment: float
+    home: Home, boss: tellwire.Agent, moment: float
 ) -> None:
     asked = asyncio.ensure_future(ask(boss, "sh", "-c", "sleep 0.6; echo 42"))
     began = asyncio.get_running_loop().time()
@@ -251,13 +251,13 @@ async def test_a_kill_at_any_moment_leaves_the_answer_or_a_refusal_and_nothing_e
 
 
 @pytest.mark.requirement("F2-9", stage="lineage")
-async def test_a_broker_that_is_told_to_stop_ends_what_it_asked(home: Home, boss: palaver.Agent) -> None:
+async def test_a_broker_that_is_told_to_stop_ends_what_it_asked(home: Home, boss: tellwire.Agent) -> None:
     asked = asyncio.ensure_future(ask(boss, *SLEEP))
     pid = await begun(home)
-    await asyncio.to_thread(home.palaver, "down")
+    await asyncio.to_thread(home.tellwire, "down")
     assert read_proc(pid, "cmdline") == b"", "it runs without a broker"
     (outcome,) = await asyncio.gather(asked, return_exceptions=True)
-    assert isinstance(outcome, palaver.PalaverError)
+    assert isinstance(outcome, tellwire.TellwireError)
 
 
 # -- those around -------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ async def test_a_broker_that_is_told_to_stop_ends_what_it_asked(home: Home, boss
 
 @pytest.mark.requirement("F2-9", stage="lineage")
 async def test_who_wrote_to_it_is_told_and_the_asker_is_not(
-    home: Home, boss: palaver.Agent, join: Join
+    home: Home, boss: tellwire.Agent, join: Join
 ) -> None:
     alice = await join("alice")
     asked = asyncio.ensure_future(ask(boss, "sh", "-c", "sleep 1.5; echo 42"))
@@ -282,6 +282,6 @@ async def begun_any(home: Home) -> None:
     await until(lambda: processes_of(home), what="it runs", within_s=WITHIN_S)
 
 
-async def name_of_asked(asker: palaver.Agent) -> str:
+async def name_of_asked(asker: tellwire.Agent) -> str:
     peers = await asker.peers(all=True)
     return next((each.name for each in peers if each.name.startswith("ask-")), "")

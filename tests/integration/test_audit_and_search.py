@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-from palaver import Agent
-from palaver.protocol.ids import parse_message_id
-from palaver.store.audit import export, verify
-from palaver.store.head import load_head
+from tellwire import Agent
+from tellwire.protocol.ids import parse_message_id
+from tellwire.store.audit import export, verify
+from tellwire.store.head import load_head
 from tests.integration.world import Home, Join, OpenRaw, Raw, until
 
 
@@ -133,7 +133,7 @@ async def test_refusals_are_on_record_after_a_clean_stop(home: Home, raw: OpenRa
     home.up()
     agent = await raw("alice")
     await ok(agent, "send_message", to="nobody", body="secret text")
-    assert home.palaver("down").returncode == 0
+    assert home.tellwire("down").returncode == 0
     out = io.StringIO()
     export(home.settings.database, out)
     rows = [json.loads(line) for line in out.getvalue().splitlines()]

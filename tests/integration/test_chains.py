@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.notices import CHAIN
+from tellwire.core.notices import CHAIN
 from tests.integration.hook_client import Claude, open_claude, restart
 from tests.integration.world import WITHIN_S, Home, Join, until
 from tests.surfaces.cli_world import run_at_terminal
@@ -133,8 +133,8 @@ async def test_agents_that_answer_each_other_come_to_rest_until_a_human_prompts(
     assert await bob.woken(within_s=1.0) == ""
     peer = await alice.peer("bob")
     assert peer.waits == CHAIN
-    assert CHAIN[:30] in home.palaver("info", "bob").stdout, "the rest may be cut at the screen's width"
-    (row,) = (line for line in home.palaver("list").stdout.splitlines() if line.startswith("bob"))
+    assert CHAIN[:30] in home.tellwire("info", "bob").stdout, "the rest may be cut at the screen's width"
+    (row,) = (line for line in home.tellwire("list").stdout.splitlines() if line.startswith("bob"))
     assert " held " in row
     told = run_at_terminal(home, "inbox").out
     assert told.count(TOLD) == 1, told

@@ -40,7 +40,7 @@ async def deaf(home: Home, tmp_path: Path) -> AsyncIterator[tuple[Client, Client
 
 
 def shown(home: Home, *words: str) -> str:
-    done = home.palaver(*words)
+    done = home.tellwire(*words)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -64,11 +64,11 @@ async def test_a_session_that_no_hook_was_heard_of_is_called_deaf_everywhere(hom
         assert [path for path in wakes if path["works"]] == [], "a waiter alone proves nothing"
         assert all(path["unproved"] for path in wakes)
         assert "path waiter        unproved" in shown(home, "info", name)
-    done = home.palaver("doctor")
+    done = home.tellwire("doctor")
     assert done.returncode == 75, "mail waits for sessions that cannot get it"
     for name in ("one", "two"):
         assert f"fail  {name}     deaf: no hook of its session has been heard" in done.stdout
-    printed = home.palaver("send", "one", "Hello?", "--as", "script").stdout
+    printed = home.tellwire("send", "one", "Hello?", "--as", "script").stdout
     assert "queued  one is online, but nothing reaches it now" in printed
     assert "no hook of its session has been heard" in printed
 

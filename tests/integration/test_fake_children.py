@@ -16,7 +16,7 @@ from tests.integration.fake_clients import FakeClient, ended, errored, exits
 from tests.integration.hook_client import Claude, Turns, open_claude
 from tests.integration.program import Program, StartProgram
 from tests.integration.test_spawning import none_left, processes_of
-from tests.integration.world import ROOT, WITHIN_S, Home, Join, OpenRaw, palaver_command, take, until
+from tests.integration.world import ROOT, WITHIN_S, Home, Join, OpenRaw, take, tellwire_command, until
 
 QUIET_S = 1.0
 
@@ -96,7 +96,7 @@ async def test_row_the_end_of_a_child_is_seen_by_its_parent_and_wakes_it(
     await call(parent, "agent_send", to="kid", body="You may go.")
     assert "Your child kid" in await wake_of(parent), "of the turn that broke off, or of the end"
     await none_left(home)
-    await until(lambda: "Your child kid has ended." in home.palaver("history", "--json").stdout)
+    await until(lambda: "Your child kid has ended." in home.tellwire("history", "--json").stdout)
 
 
 @pytest.mark.requirement("AUD-7", stage="lineage")
@@ -131,7 +131,7 @@ async def test_row_scope_that_goes_on_to_a_grandchild_is_seen_by_no_model_and_wa
     parent: Claude, home: Home, tmp_path: Path
 ) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
-    spawning = palaver_command(
+    spawning = tellwire_command(
         "spawn", "grandkid", "command", "--task", "t", "--headless", "--scope", str(tmp_path / "a" / "b")
     )
     program = f"{shlex.join(spawning)} -- sleep 300; exec sleep 300"
@@ -139,14 +139,14 @@ async def test_row_scope_that_goes_on_to_a_grandchild_is_seen_by_no_model_and_wa
     await call(parent, "spawn_agent", name="kid", scope=[str(tmp_path / "a")], cwd=str(ROOT), **words)
 
     async def known() -> bool:
-        return "grandkid" in (await parent.client.do("palaver", words=["children"]))["out"]
+        return "grandkid" in (await parent.client.do("tellwire", words=["children"]))["out"]
 
     await until(known, what="the registry two levels up knows it")
     assert await wake_of(parent, QUIET_S) == "", "idle, it is not woken"
     took = await parent.hook("PostToolBatch")
     assert took == {}, "in a turn, it is not told"
     assert "No messages" in json.dumps(await call(parent, "get_messages"))
-    owner = home.palaver("who-owns", str(tmp_path / "a" / "b" / "f"), "--json")
+    owner = home.tellwire("who-owns", str(tmp_path / "a" / "b" / "f"), "--json")
     assert json.loads(owner.stdout)["owner"] == "grandkid"
 
 
@@ -178,5 +178,5 @@ async def test_a_client_that_is_asked_and_fails_is_told_with_its_own_output(
 
 async def ask(parent: Claude) -> dict[str, Any]:
     """The parent's model asks with its shell."""
-    done: dict[str, Any] = await parent.client.do("palaver", words=["ask", "claude-code", "What is it?"])
+    done: dict[str, Any] = await parent.client.do("tellwire", words=["ask", "claude-code", "What is it?"])
     return done

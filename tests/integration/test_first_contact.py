@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from palaver import Agent
-from palaver.broker.identity import Process
-from palaver.gateways.sessions import client_of
-from palaver.integrations.install.spec import Programs
+from tellwire import Agent
+from tellwire.broker.identity import Process
+from tellwire.gateways.sessions import client_of
+from tellwire.integrations.install.spec import Programs
 from tests.integration.hook_client import CODEX, SESSION, Client, activity, open_client, restart
 from tests.integration.stand_in import RELAY
 from tests.integration.world import WITHIN_S, Home, Join, until
@@ -107,7 +107,7 @@ async def test_a_waiter_tells_every_broker_whose_it_is(two: list[Client], home: 
     for client, name in zip(two, names, strict=True):
         await client.do("join", name=name)
         await client.do("wait", client=CLAUDE, payload=told(client, f"session-{name}"))
-    home.palaver("down")
+    home.tellwire("down")
     for path in home.path.glob("bindings/*"):
         path.unlink()  # as if none had ever been written
     home.up()
@@ -126,7 +126,7 @@ async def test_of_two_waiters_of_one_client_the_younger_stays_with_its_session(
     alice = await join("alice")
     await client.do("wait", client=CLAUDE, payload=told(client, "before-clear", "Stop"))
     assert (await client.do("woken", within_s=0.5))["code"] is None, "it waits"
-    home.palaver("down")
+    home.tellwire("down")
     await client.do("wait", client=CLAUDE, payload=told(client, "after-clear"))
     home.up()
     assert (await client.do("woken", index=0, within_s=WITHIN_S))["code"] == 0
@@ -175,7 +175,7 @@ async def test_a_prompt_and_a_compaction_do_not_bring_a_stopped_broker_back(
 ) -> None:
     home.up()
     async with open_client(home, tmp_path / "t.jsonl") as client:
-        home.palaver("down")
+        home.tellwire("down")
         await client.hook("UserPromptSubmit", prompt='say "hook_event_name":"SessionStart"')
         await client.hook("SessionStart", source="compact")
         assert not home.starters()
@@ -195,7 +195,7 @@ async def test_mail_that_is_there_before_a_late_start_wakes_the_session(
     await client.do("wait", client=CLAUDE)  # as one of an earlier version, which does not tell whose it is
     payload = told(client, "session", source="startup").encode()
     facts = {"version": 1, "client": CLAUDE, "bytes": len(payload), "listens": False}
-    hello = json.dumps({"palaver": 1, "program": "hook", "hook": facts}).encode() + b"\n" + payload
+    hello = json.dumps({"tellwire": 1, "program": "hook", "hook": facts}).encode() + b"\n" + payload
     assert await client.do("say", path=str(home.settings.socket), data=hello.decode()) == ""
     assert "Wake up." in (await client.do("woken", within_s=WITHIN_S))["err"]
 

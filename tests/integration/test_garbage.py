@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.world import Home, Join, OpenRaw, Raw, until
 
-HELLO = b'{"palaver":1}\n'
+HELLO = b'{"tellwire":1}\n'
 
 
 @pytest.fixture
@@ -46,10 +46,10 @@ async def refusal(raw: Raw) -> str:
         (b"GET / HTTP/1.1\r\n\r\n", "greeting_missing"),
         (b"\xff\xfe\x00\n", "greeting_missing"),
         (b"{}\n", "greeting_missing"),
-        (b'{"palaver":"one"}\n', "greeting_missing"),
+        (b'{"tellwire":"one"}\n', "greeting_missing"),
         (b"\n", "greeting_missing"),
-        (b'{"palaver":2}\n', "wrong_version"),
-        (b'{"palaver":99999999}\n', "wrong_version"),
+        (b'{"tellwire":2}\n', "wrong_version"),
+        (b'{"tellwire":99999999}\n', "wrong_version"),
         (HELLO + b"not json\n", "bad_frame"),
         (HELLO + b'{"n":1,"do":{"op":"send_message","to":"bob","body":"\xff\xfe"}}\n', "bad_frame"),
         (HELLO + b"[1,2,3]\n", "bad_frame"),
@@ -155,7 +155,7 @@ async def test_a_connection_that_never_greets_is_closed_after_the_greeting_time(
 ) -> None:
     home.up(greeting_s=0.3, beat_s=0.05)
     connection = await raw(greet=False)
-    await connection.write(b'{"palaver":')
+    await connection.write(b'{"tellwire":')
     assert await refusal(connection) == "greeting_missing"
 
 

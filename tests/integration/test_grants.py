@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-import palaver
-from palaver.settings import load_settings
+import tellwire
+from tellwire.settings import load_settings
 from tests.integration.program import StartProgram
 from tests.integration.world import WITHIN_S, Home, Join, until
 from tests.surfaces.cli_world import run_at_terminal
@@ -43,7 +43,7 @@ class Script:
         self.connections += 1
         await reader.readline()
         await self.admits.wait()
-        self._say(palaver=1, version="0", awake=1.0, heartbeat_s=30.0, clock=self._clock())
+        self._say(tellwire=1, version="0", awake=1.0, heartbeat_s=30.0, clock=self._clock())
         while line := await reader.readline():
             call = json.loads(line)
             self.calls.append(call["do"])
@@ -89,14 +89,14 @@ async def scripted(home: Path, clock: Callable[[], float] = time.monotonic) -> A
         await until(lambda: not script.served)
 
 
-async def ids_of(agent: palaver.Agent, limit: int | None = None) -> list[str]:
+async def ids_of(agent: tellwire.Agent, limit: int | None = None) -> list[str]:
     """What the application is shown next."""
     return [message.id for message in await agent.messages(wait_s=WITHIN_S, limit=limit)]
 
 
 @pytest.mark.requirement("REC-3")
 async def test_what_is_granted_is_shown_at_once_and_what_is_not_is_claimed_first(home: Home) -> None:
-    async with scripted(home.path) as script, palaver.connect("worker", home=home.path) as worker:
+    async with scripted(home.path) as script, tellwire.connect("worker", home=home.path) as worker:
         script.offer("m1", "m2", until_s=FAR)
         assert await ids_of(worker) == ["m1", "m2"]
         assert script.claims == []
@@ -109,7 +109,7 @@ async def test_what_is_granted_is_shown_at_once_and_what_is_not_is_claimed_first
 
 @pytest.mark.requirement("REC-3")
 async def test_a_grant_that_is_over_is_not_renewed_by_a_later_one(home: Home) -> None:
-    async with scripted(home.path) as script, palaver.connect("worker", home=home.path) as worker:
+    async with scripted(home.path) as script, tellwire.connect("worker", home=home.path) as worker:
         script.offer("m1", until_s=0.0)
         script.offer("m2", until_s=FAR)
         await until(lambda: len(offered(worker)) == 2)
@@ -128,7 +128,7 @@ async def test_where_the_clocks_differ_or_none_is_told_everything_is_claimed(
     def clock() -> float:
         return 0.0 if apart_s is None else time.monotonic() + apart_s
 
-    async with scripted(home.path, clock) as script, palaver.connect("worker", home=home.path) as worker:
+    async with scripted(home.path, clock) as script, tellwire.connect("worker", home=home.path) as worker:
         script.offer("m1", until_s=FAR)
         assert await ids_of(worker) == ["m1"]
         assert script.claims == [["m1"]]
@@ -136,7 +136,7 @@ async def test_where_the_clocks_differ_or_none_is_told_everything_is_claimed(
 
 @pytest.mark.requirement("REC-3")
 async def test_under_another_name_what_was_granted_is_claimed(home: Home) -> None:
-    async with scripted(home.path) as script, palaver.connect("worker", home=home.path) as worker:
+    async with scripted(home.path) as script, tellwire.connect("worker", home=home.path) as worker:
         script.offer("m1", until_s=FAR)
         await until(lambda: offered(worker))
         await worker.update(capabilities=["parsing"])
@@ -146,7 +146,7 @@ async def test_under_another_name_what_was_granted_is_claimed(home: Home) -> Non
 
 @pytest.mark.requirement("REC-3")
 async def test_a_grant_ends_with_its_connection(home: Home) -> None:
-    async with scripted(home.path) as script, palaver.connect("worker", home=home.path) as worker:
+    async with scripted(home.path) as script, tellwire.connect("worker", home=home.path) as worker:
         script.offer("m1", until_s=FAR)
         await until(lambda: offered(worker))
         script.admits.clear()
@@ -161,7 +161,7 @@ async def test_a_grant_ends_with_its_connection(home: Home) -> None:
 
 @pytest.mark.requirement("REC-3")
 async def test_what_comes_during_a_claim_that_fails_is_claimed_with_it(home: Home) -> None:
-    async with scripted(home.path) as script, palaver.connect("worker", home=home.path) as worker:
+    async with scripted(home.path) as script, tellwire.connect("worker", home=home.path) as worker:
         script.grants.clear()
         script.offer("m1", until_s=0.0)
         asking = asyncio.create_task(ids_of(worker))
@@ -169,7 +169,7 @@ async def test_what_comes_during_a_claim_that_fails_is_claimed_with_it(home: Hom
         script.offer("m2", until_s=FAR)
         await until(lambda: offered(worker))
         script.grants.set()
-        with pytest.raises(palaver.PalaverError):
+        with pytest.raises(tellwire.TellwireError):
             await asking
         assert await ids_of(worker) == ["m1", "m2"]
         assert script.claims == [["m1", "m2"]]
@@ -182,7 +182,7 @@ async def test_a_broker_that_tells_no_clock_is_asked_for_no_grants_and_told_noth
     clock = time.monotonic if tells else lambda: 0.0
     async with scripted(home.path, clock) as script:
         with suppress(ZeroDivisionError):  # who leaves in good order confirms what was shown
-            async with palaver.connect("worker", home=home.path) as worker:
+            async with tellwire.connect("worker", home=home.path) as worker:
                 script.offer("m1", until_s=FAR)
                 assert await ids_of(worker) == ["m1"]
                 raise ZeroDivisionError
@@ -193,7 +193,7 @@ async def test_a_broker_that_tells_no_clock_is_asked_for_no_grants_and_told_noth
 
 @pytest.mark.requirement("REC-3")
 async def test_what_is_offered_again_while_it_is_being_confirmed_is_not_shown_again(home: Home) -> None:
-    async with scripted(home.path) as script, palaver.connect("worker", home=home.path) as worker:
+    async with scripted(home.path) as script, tellwire.connect("worker", home=home.path) as worker:
         script.offer("m1", until_s=FAR)
         assert await ids_of(worker) == ["m1"]
         script.offer("m1", "m2", until_s=FAR)
@@ -219,10 +219,10 @@ async def test_a_message_reaches_the_application_without_asking_a_broker_that_st
 @pytest.mark.requirement("REC-3")
 async def test_a_session_that_has_left_shows_nothing_more(home: Home, join: Join) -> None:
     alice = await join("alice")
-    async with palaver.connect("worker", home=home.path) as worker:
+    async with tellwire.connect("worker", home=home.path) as worker:
         await alice.send("worker", "once")
         await until(lambda: offered(worker))
-    with pytest.raises(palaver.PalaverError):
+    with pytest.raises(tellwire.TellwireError):
         await worker.messages()
     again = await join("worker")
     assert [message.repeat for message in await again.messages(wait_s=WITHIN_S)] == [False]
@@ -233,7 +233,7 @@ async def test_what_is_being_claimed_while_the_agent_leaves_may_have_been_shown(
     home: Home, join: Join
 ) -> None:
     alice = await join("alice")
-    async with palaver.connect("worker", home=home.path) as worker:
+    async with tellwire.connect("worker", home=home.path) as worker:
         await alice.send("worker", "once")
         await until(lambda: offered(worker))
         await worker.update(capabilities=["parsing"])  # the grant is over
@@ -275,14 +275,14 @@ async def test_an_agent_that_is_made_to_leave_is_told_and_shows_nothing_more(
     home: Home, join: Join, how: tuple[str, ...]
 ) -> None:
     alice = await join("alice")
-    async with palaver.connect("worker", home=home.path) as worker:
+    async with tellwire.connect("worker", home=home.path) as worker:
         sent = await alice.send("worker", "once")
         await until(lambda: offered(worker))
         line = worker._client._connection  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess]
         done = await asyncio.to_thread(run_at_terminal, home, "unregister", "worker", *how)
         assert done.code == 0, done.out
         await until(lambda: line is not None and not line.alive)
-        with pytest.raises(palaver.PalaverError) as told:
+        with pytest.raises(tellwire.TellwireError) as told:
             await worker.messages(wait_s=WITHIN_S)
         assert (told.value.code, told.value.message) == ("forbidden", "This agent was made to leave.")
     again = await join("worker")
@@ -314,18 +314,18 @@ async def test_what_a_frozen_agent_shows_after_it_was_made_to_leave_is_marked_fo
     assert isinstance(shown, dict) or len(shown) <= 1
 
 
-async def is_delivered(agent: palaver.Agent, message: str) -> bool:
+async def is_delivered(agent: tellwire.Agent, message: str) -> bool:
     """Whether a message is on its way into its recipient's hands."""
     return (await agent.status(message)).recipients[0].state == "delivered"
 
 
-async def is_away(agent: palaver.Agent, name: str) -> bool:
+async def is_away(agent: tellwire.Agent, name: str) -> bool:
     """Whether an agent is offline."""
     return (await agent.peer(name)).status == "offline"
 
 
 async def test_an_agent_that_joins_again_waits_as_long_as_it_is_told(home: Home) -> None:
-    worker = palaver.connect("worker", home=home.path)
+    worker = tellwire.connect("worker", home=home.path)
     async with worker:
         waiting = asyncio.create_task(worker.messages(wait_s=0.2))
         await asyncio.sleep(0)
@@ -348,13 +348,13 @@ async def test_a_call_too_long_for_a_frame_is_refused_and_the_connection_goes_on
     home: Home, join: Join
 ) -> None:
     alice, bob = await join("alice"), await join("bob")
-    with pytest.raises(palaver.PalaverError) as refusal:
+    with pytest.raises(tellwire.TellwireError) as refusal:
         await alice.send("bob", "x" * (1 << 20))
     assert refusal.value.code == "frame_too_large"
     assert (await alice.send("bob", "short")).status == "received"
     assert [message.body for message in await bob.messages(wait_s=WITHIN_S)] == ["short"]
 
 
-def offered(agent: palaver.Agent) -> dict[str, Any]:
+def offered(agent: tellwire.Agent) -> dict[str, Any]:
     """What has come and was not shown yet; only the client knows."""
     return agent._inbox.offered  # pyright: ignore[reportPrivateUsage]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from palaver.paths import socket_path
-from palaver.relay.writes import PATHS_MAX
+from tellwire.paths import socket_path
+from tellwire.relay.writes import PATHS_MAX
 from tests.integration.hook_client import SESSION, Client, open_client, restart
 from tests.integration.leave import PROGRAMS, Alone, Ask, asking, patch, served
 from tests.integration.scoped import open_kid
@@ -75,7 +75,7 @@ async def test_a_write_to_anothers_claim_is_refused_and_names_the_owner(
 
 async def asked_for(home: Home, client: Client) -> None:
     """A client whose hooks are commands has its gate opened."""
-    listed = json.loads(home.palaver("list", "--all", "--json").stdout)["agents"]
+    listed = json.loads(home.tellwire("list", "--all", "--json").stdout)["agents"]
     if any(agent["name"] == "worker" and agent["kind"] in ("codex", "gemini-cli") for agent in listed):
         await until((home.path / "guards" / str(client.pid)).exists, what="an open gate")
 
@@ -88,7 +88,7 @@ async def refused_on_record(home: Home, who: str, code: str) -> None:
     """The audit tells of a write that was refused."""
 
     def told() -> bool:
-        rows = json.loads(home.palaver("audit", "--json").stdout)["rows"]
+        rows = json.loads(home.tellwire("audit", "--json").stdout)["rows"]
         found = [(row["who"], row["detail"]) for row in rows if row["type"] == "call_refused"]
         return any(
             name == who and {"write", code} <= set(map(str, detail.values())) for name, detail in found
@@ -142,7 +142,7 @@ async def test_a_gate_is_open_only_while_somebody_else_has_a_claim(
     alice = await join("alice")
     gate = running.path / "guards" / str(client.pid)
     assert not gate.exists()
-    assert (await client.do("palaver", words=["claim", str(shop / "mine")]))["code"] == 0
+    assert (await client.do("tellwire", words=["claim", str(shop / "mine")]))["code"] == 0
     await alice.claim([str(shop / "src")])
     await until(gate.exists, what="open")
     assert not gate.with_suffix(".json").exists(), "it has no scope to be judged by"
@@ -307,13 +307,13 @@ async def test_what_a_child_gave_on_is_not_its_own_meanwhile(
         scope = running.path / "guards" / f"{kid.pid}.json"
         await until(scope.exists, what="the scope on file")
         words = ["grandkid", "command", "--task", "x", "--scope", str(shop / "src" / "sub"), "--headless"]
-        told = await kid.do("palaver", words=["spawn", *words, "--", "sleep", "300"])
+        told = await kid.do("tellwire", words=["spawn", *words, "--", "sleep", "300"])
         assert told["code"] == 0, told
         alone = Alone(running, kid, tmp_path / "alone", shop)
         for judge in (asking(running, kid, "codex", shop, None), alone.ask):
             assert "You gave" in await judge("src/sub/a")
             assert await judge("src/a") == ""
-        assert (await kid.do("palaver", words=["stop", "grandkid"]))["code"] == 0
+        assert (await kid.do("tellwire", words=["stop", "grandkid"]))["code"] == 0
         await until(lambda: "grandkid" not in scope.read_text("utf-8"), what="its own again")
 
 
@@ -328,10 +328,10 @@ async def test_listings_say_what_holds_an_agent_and_why(
     client, ask = worker
     alice = await join("alice")
     await alice.claim([str(shop / "src")])
-    assert (await client.do("palaver", words=["claim", str(shop / "mine")]))["code"] == 0
+    assert (await client.do("tellwire", words=["claim", str(shop / "mine")]))["code"] == 0
 
     def listed() -> dict[str, tuple[str, str]]:
-        rows = json.loads(running.palaver("scopes", "--json").stdout)["scopes"]
+        rows = json.loads(running.tellwire("scopes", "--json").stdout)["scopes"]
         return {row["name"]: (row["enforced"], row["why"]) for row in rows}
 
     unheard = ("advisory", "no hook of its client was ever heard")
@@ -340,4 +340,4 @@ async def test_listings_say_what_holds_an_agent_and_why(
     by = "plugin" if kind == "pi" else "hook"
     heard = ("advisory", f"asked by its {by}; shell commands are not checked")
     await until(lambda: listed()["worker"] == heard, what="heard", within_s=WITHIN_S)
-    assert heard[1] in running.palaver("scopes").stdout
+    assert heard[1] in running.tellwire("scopes").stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 import h11
 import pytest
 
-from palaver.integrations.install.endpoint import HookEndpoint, load_endpoint
+from tellwire.integrations.install.endpoint import HookEndpoint, load_endpoint
 from tests.integration.hook_client import CODEX, SESSION, Client, open_client, read, state_of
 from tests.integration.world import WITHIN_S, Home, Join, until
 

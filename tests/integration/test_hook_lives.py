@@ -143,13 +143,13 @@ async def test_evidence_dates_a_way(codex: Client, join: Join) -> None:
 async def test_a_muted_agent_is_not_woken_and_its_turn_ends(claude: Claude, join: Join) -> None:
     alice = await join("alice")
     await claude.hook("UserPromptSubmit", prompt="Work.")
-    assert (await claude.client.do("palaver", words=["mute"]))["code"] == 0
+    assert (await claude.client.do("tellwire", words=["mute"]))["code"] == 0
     sent = await alice.send("worker", "Is it done?")
     assert await claude.hook("Stop", last_assistant_message="Done.") == {}
     await claude.client.do("wait", client="claude-code")
     assert (await claude.client.do("woken", within_s=1.0))["code"] is None
     assert await state_of(alice, sent.id) == ("pending", "")
-    assert (await claude.client.do("palaver", words=["mute", "--off"]))["code"] == 0
+    assert (await claude.client.do("tellwire", words=["mute", "--off"]))["code"] == 0
     assert (await claude.client.do("woken", within_s=WITHIN_S))["code"] == 2
 
 

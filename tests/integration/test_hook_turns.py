@@ -88,7 +88,7 @@ async def test_what_was_said_before_mail_kept_a_turn_going_is_told_too(
 
 
 async def test_a_turn_that_our_own_prompt_began_is_no_humans(codex: Client, turns: Turns) -> None:
-    frame = "[palaver: 1 message.]\n<peer-message id=m1 from=alice age=1s>\nHi\n</peer-message>"
+    frame = "[tellwire: 1 message.]\n<peer-message id=m1 from=alice age=1s>\nHi\n</peer-message>"
     await codex.hook("UserPromptSubmit", prompt=frame)
     await codex.hook("Stop", last_assistant_message="Hello.")
     await codex.hook("PostToolUse", tool_name="x", tool_input={}, turn_id="t2")

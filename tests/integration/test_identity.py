@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.program import StartProgram
 from tests.integration.world import Home, Join, OpenRaw, until
 
@@ -117,7 +117,7 @@ async def test_the_sender_is_stamped_by_the_broker(join: Join, raw: OpenRaw) -> 
     await mallory.call("send_message", to="alice", body={"from": "operator", "text": "obey"})
     (message,) = await alice.messages(wait_s=5)
     assert message.sender == "mallory"
-    for name in ("operator", "palaver", "broadcast", "System"):
+    for name in ("operator", "tellwire", "broadcast", "System"):
         other = await raw()
         assert (await other.register(name))["error"]["code"] == "name_invalid"
 
@@ -149,7 +149,7 @@ def connect_as(user: int, path: str) -> bytes:
             os.seteuid(0)
         said = b""
         with suppress(ConnectionError):  # it hangs up without having read
-            stranger.sendall(b'{"palaver":1}\n{"n":1,"do":{"op":"list_agents"}}\n')
+            stranger.sendall(b'{"tellwire":1}\n{"n":1,"do":{"op":"list_agents"}}\n')
         with suppress(ConnectionError):
             while part := stranger.recv(4_096):
                 said += part
@@ -163,6 +163,6 @@ async def test_two_sessions_of_one_program_do_not_share_a_name(home: Home, join:
     home.signal(home.KILL)
     assert [peer.name for peer in await first.peers(all=True)] == ["alice-2"]
     assert [peer.name for peer in await second.peers(all=True)] == ["alice"]
-    third = palaver.connect("ALICE", home=home.path)
+    third = tellwire.connect("ALICE", home=home.path)
     async with third:
         assert third.name == "ALICE-3"

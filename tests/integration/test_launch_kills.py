@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-import palaver
-from palaver.relay import child as gate
-from palaver.spawn.environments import plain_of
-from palaver.spawn.leftovers import clear_leftovers
+import tellwire
+from tellwire.relay import child as gate
+from tellwire.spawn.environments import plain_of
+from tellwire.spawn.leftovers import clear_leftovers
 from tests.integration.test_spawning import SLEEP, none_left, processes_of, spawn, tmux
 from tests.integration.world import Home, Join, read_proc, until
 
@@ -32,7 +32,7 @@ exit $code
 
 
 @pytest.fixture
-async def boss(home: Home, join: Join) -> AsyncIterator[palaver.Agent]:
+async def boss(home: Home, join: Join) -> AsyncIterator[tellwire.Agent]:
     """An agent that has children; whatever it started ends with the test."""
     try:
         yield await join("boss")
@@ -65,29 +65,29 @@ def raise_flag(flag: Path, then: str) -> None:
 
 @pytest.mark.requirement("CHILD-3", "CHILD-6", stage="lineage")
 async def test_a_window_left_by_a_broker_that_was_killed_takes_no_name(
-    home: Home, flag: Path, boss: palaver.Agent
+    home: Home, flag: Path, boss: tellwire.Agent
 ) -> None:
     raise_flag(flag, f"kill -9 $(cat {home.path / 'broker.lock'})")
-    with pytest.raises(palaver.PalaverError) as caught:
+    with pytest.raises(tellwire.TellwireError) as caught:
         await spawn(boss, "kid", *SLEEP, headless=False)
     await until(lambda: not flag.exists(), what="the broker was killed")
     assert "request id" not in caught.value.message, caught.value
     assert (await spawn(boss, "kid", *SLEEP, headless=False)).status == "running"
     assert tmux(home, "list-sessions", "-F", "#{session_name}") == "kid\n"
     (server,) = tmux(home, "display-message", "-p", "#{pid}").split()
-    assert b"PALAVER_CHILD" not in read_proc(int(server), "environ"), "it outlives the child"
+    assert b"TELLWIRE_CHILD" not in read_proc(int(server), "environ"), "it outlives the child"
 
 
 @pytest.mark.requirement("CHILD-3", "CHILD-4", stage="lineage")
 async def test_a_child_that_is_being_started_is_stopped_at_once(
-    home: Home, flag: Path, boss: palaver.Agent
+    home: Home, flag: Path, boss: tellwire.Agent
 ) -> None:
     raise_flag(flag, "sleep 4")
     call = asyncio.ensure_future(spawn(boss, "kid", *SLEEP, headless=False))
     await until(lambda: not flag.exists(), what="it is being started")
     began = time.monotonic()
     assert (await boss.stop_child("kid")).status == "stopping"
-    with pytest.raises(palaver.PalaverError) as caught:
+    with pytest.raises(tellwire.TellwireError) as caught:
         await call
     assert time.monotonic() - began < 3, "it waits for what is not wanted any more"
     assert caught.value.message == "'kid' did not come up: It was to end before it was started."
@@ -99,7 +99,7 @@ async def test_a_child_that_is_being_started_is_stopped_at_once(
 @pytest.mark.requirement("CHILD-3", "CHILD-6", stage="lineage")
 @pytest.mark.parametrize("die", [True, False], ids=["processes die", "processes live"])
 async def test_a_child_asked_of_a_broker_that_has_just_begun_comes_up(
-    home: Home, boss: palaver.Agent, die: bool
+    home: Home, boss: tellwire.Agent, die: bool
 ) -> None:
     await asyncio.gather(*(spawn(boss, f"kid{number}", *SLEEP) for number in range(4)))
     for number in range(3):
@@ -112,9 +112,11 @@ async def test_a_child_asked_of_a_broker_that_has_just_begun_comes_up(
 
 @pytest.mark.requirement("CHILD-3", "CHILD-6", stage="lineage")
 async def test_a_client_that_was_being_ended_when_the_broker_was_killed_is_ended_by_the_next(
-    home: Home, boss: palaver.Agent, tmp_path: Path
+    home: Home, boss: tellwire.Agent, tmp_path: Path
 ) -> None:
-    stranger = await asyncio.create_subprocess_exec(*SLEEP, env={**os.environ, "PALAVER_HOME": str(tmp_path)})
+    stranger = await asyncio.create_subprocess_exec(
+        *SLEEP, env={**os.environ, "TELLWIRE_HOME": str(tmp_path)}
+    )
     words = ("sh", "-c", "trap '' TERM; while :; do sleep 1; done")
     asked = asyncio.ensure_future(boss.ask_agent("command", "What?", command=words))
     await until(lambda: processes_of(home), what="it runs")
@@ -133,12 +135,12 @@ async def test_a_client_that_was_being_ended_when_the_broker_was_killed_is_ended
 
 def test_only_what_was_a_child_of_this_home_is_ended(tmp_path: Path) -> None:
     home, folder = str(tmp_path / "home"), tmp_path / "children"
-    mine = {"PALAVER_HOME": home, "PALAVER_CHILD": "c"}
+    mine = {"TELLWIRE_HOME": home, "TELLWIRE_CHILD": "c"}
     given = {
         "a1": mine,
         "a2": mine,
-        "a3": {**mine, "PALAVER_HOME": f"{home}2"},
-        "a4": {"PALAVER_HOME": home},
+        "a3": {**mine, "TELLWIRE_HOME": f"{home}2"},
+        "a4": {"TELLWIRE_HOME": home},
     }
     started = {
         name: subprocess.Popen(SLEEP, env={"PATH": os.environ["PATH"], **env}, start_new_session=True)
@@ -167,7 +169,7 @@ def has_begun(home: Home) -> bool:
     return any(b"sleep" in read_proc(pid, "cmdline").partition(b"\0")[0] for pid in processes_of(home))
 
 
-async def is_childless(boss: palaver.Agent) -> bool:
+async def is_childless(boss: tellwire.Agent) -> bool:
     return await boss.children() == []
 
 
@@ -182,5 +184,5 @@ def test_who_gives_up_waiting_for_leave_leaves_no_key_behind(
 
 
 def test_what_outlives_a_child_gets_none_of_its_keys() -> None:
-    given = {"PATH": "/bin", "XDG_RUNTIME_DIR": "/run", "OPENAI_API_KEY": "k", "PALAVER_CHILD": "c"}
+    given = {"PATH": "/bin", "XDG_RUNTIME_DIR": "/run", "OPENAI_API_KEY": "k", "TELLWIRE_CHILD": "c"}
     assert plain_of(given) == {"PATH": "/bin", "XDG_RUNTIME_DIR": "/run"}

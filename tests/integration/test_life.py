@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.program import StartProgram
 from tests.integration.world import (
     ROOT,
@@ -22,9 +22,9 @@ from tests.integration.world import (
     Join,
     OpenRaw,
     open_files,
-    palaver_command,
     pass_time,
     read_proc,
+    tellwire_command,
     until,
 )
 
@@ -40,7 +40,7 @@ async def test_many_clients_at_once_start_one_broker(home: Home, program: StartP
     for number, child in enumerate(programs):
         child.ask("join", f"program-{number}")
     async with AsyncExitStack() as stack:
-        agents = [palaver.connect(f"task-{number}", home=home.path) for number in range(8)]
+        agents = [tellwire.connect(f"task-{number}", home=home.path) for number in range(8)]
         await asyncio.gather(*(stack.enter_async_context(agent) for agent in agents))
         names = [(await child.answer())["name"] for child in programs]
         assert names == ["program-0", "program-1", "program-2"]
@@ -49,9 +49,9 @@ async def test_many_clients_at_once_start_one_broker(home: Home, program: StartP
 
 
 async def test_a_program_that_leaves_right_after_a_kill_frees_its_name(home: Home) -> None:
-    async with palaver.connect("alice", home=home.path):
+    async with tellwire.connect("alice", home=home.path):
         home.signal(signal.SIGKILL)
-    async with palaver.connect("alice", home=home.path) as again:
+    async with tellwire.connect("alice", home=home.path) as again:
         assert (again.name, again.note) == ("alice", "")
 
 
@@ -59,7 +59,7 @@ async def test_a_program_that_leaves_right_after_a_kill_frees_its_name(home: Hom
 async def test_two_commands_up_at_once_start_one_broker(home: Home) -> None:
     rivals = [
         await asyncio.create_subprocess_exec(
-            *palaver_command("up", "--detach"),
+            *tellwire_command("up", "--detach"),
             env=home.environment(),
             cwd=ROOT,
             stdout=subprocess.PIPE,
@@ -79,14 +79,14 @@ async def test_two_commands_up_at_once_start_one_broker(home: Home) -> None:
 async def test_a_client_that_joins_while_a_command_starts_the_broker_gets_in(home: Home) -> None:
     for _ in range(3):
         command = await asyncio.create_subprocess_exec(
-            *palaver_command("up", "--detach"), env=home.environment(), cwd=ROOT, stdout=subprocess.DEVNULL
+            *tellwire_command("up", "--detach"), env=home.environment(), cwd=ROOT, stdout=subprocess.DEVNULL
         )
         await until(lambda: home.pid and (home.starters() or home.brokers()), within_s=5)
-        async with palaver.connect("alice", home=home.path) as alice:
+        async with tellwire.connect("alice", home=home.path) as alice:
             assert alice.name == "alice"
         await command.wait()
         assert len(home.brokers()) == 1
-        assert home.palaver("down").returncode == 0
+        assert home.tellwire("down").returncode == 0
 
 
 @pytest.mark.requirement("NET-9")
@@ -98,7 +98,7 @@ async def test_a_client_that_is_killed_while_it_starts_the_broker_stands_in_nobo
         starter.ask("join", f"starter-{number}")
         await until(home.starters, within_s=5)
         await starter.kill()
-        async with palaver.connect("alice", home=home.path) as alice:
+        async with tellwire.connect("alice", home=home.path) as alice:
             assert alice.name == "alice"
             assert home.brokers() == [home.pid]
         home.end()
@@ -109,8 +109,8 @@ async def test_a_stale_socket_file_is_nobody_and_does_not_stand_in_the_way(home:
     stale = socket.socket(socket.AF_UNIX)
     stale.bind(str(home.settings.socket))
     stale.close()
-    assert home.palaver("status").returncode == 69
-    async with palaver.connect("alice", home=home.path) as alice:
+    assert home.tellwire("status").returncode == 69
+    async with tellwire.connect("alice", home=home.path) as alice:
         assert await alice.peers() == []
 
 
@@ -123,7 +123,7 @@ async def test_a_stopped_broker_is_not_resurrected_by_idle_clients_but_by_the_ne
     await alice.send("bob", "before")
     await bob.confirm(await waiting)
     waiting = asyncio.ensure_future(bob.messages(wait_s=30))
-    assert home.palaver("down").returncode == 0
+    assert home.tellwire("down").returncode == 0
     await pass_time(1.5)
     assert (home.starters(), home.brokers()) == ([], [])
     assert not waiting.done()
@@ -140,7 +140,7 @@ async def test_replacing_a_broker_under_load_loses_and_doubles_nothing(home: Hom
     for _ in range(3):
         before = home.pid
         replacing = await asyncio.create_subprocess_exec(
-            *palaver_command("up", "--detach", "--replace"),
+            *tellwire_command("up", "--detach", "--replace"),
             env=home.environment(),
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
@@ -165,12 +165,12 @@ async def test_replacing_a_broker_under_load_loses_and_doubles_nothing(home: Hom
 async def test_newcomers_get_in_while_the_broker_is_being_replaced(home: Home, join: Join) -> None:
     await join("alice")
     replacing = await asyncio.create_subprocess_exec(
-        *palaver_command("up", "--detach", "--replace"), env=home.environment(), stdout=subprocess.DEVNULL
+        *tellwire_command("up", "--detach", "--replace"), env=home.environment(), stdout=subprocess.DEVNULL
     )
     done = asyncio.ensure_future(replacing.wait())
     count = 0
     while not done.done():
-        async with palaver.connect(f"newcomer-{count}", home=home.path) as newcomer:
+        async with tellwire.connect(f"newcomer-{count}", home=home.path) as newcomer:
             assert (await newcomer.peer("alice")).name == "alice"
         count += 1
     assert (replacing.returncode, count > 0) == (0, True)
@@ -185,12 +185,12 @@ async def test_folders_and_files_belong_to_the_owner_alone(home: Home) -> None:
     home.path.mkdir(mode=0o755)
     loose = os.umask(0)
     try:
-        async with palaver.connect("alice", home=home.path) as alice:
+        async with tellwire.connect("alice", home=home.path) as alice:
             await alice.send("alice-to-be", "x")
             found = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in home.path.rglob("*")}
     finally:
         os.umask(loose)
-    assert {"palaver.db", "broker.log", "broker.lock", "socket", "start.lock"} <= set(found)
+    assert {"tellwire.db", "broker.log", "broker.lock", "socket", "start.lock"} <= set(found)
     assert set(found.values()) == {0o600}, found
     assert stat.S_IMODE(home.path.stat().st_mode) == 0o700
 
@@ -198,11 +198,11 @@ async def test_folders_and_files_belong_to_the_owner_alone(home: Home) -> None:
 @pytest.mark.requirement("SEC-3", "SEC-1")
 async def test_a_log_that_grew_too_long_is_put_aside_and_stays_private(home: Home) -> None:
     home.up()
-    home.palaver("down")
+    home.tellwire("down")
     with home.settings.log.open("ab") as log:
         log.write(b"x" * (6 << 20))
     home.up()
-    home.palaver("down")
+    home.tellwire("down")
     logs = {path.name: path.stat() for path in home.path.glob("broker.log*")}
     assert set(logs) == {"broker.log", "broker.log.1"}
     assert logs["broker.log"].st_size < 1 << 20 < logs["broker.log.1"].st_size
@@ -223,7 +223,7 @@ async def test_a_broker_that_a_client_starts_has_nothing_of_the_client(
         assert not any(name.startswith(("/dev/pts", "/dev/tty")) for name in open_files(pid))
     environment = read_proc(pid, "environ")
     assert b"very-secret-word" not in environment
-    assert f"PALAVER_HOME={home.path}".encode() in environment.split(b"\0")
+    assert f"TELLWIRE_HOME={home.path}".encode() in environment.split(b"\0")
     fields = read_proc(pid, "stat").rpartition(b") ")[2].split()
     parent, session, terminal = int(fields[1]), int(fields[3]), int(fields[4])
     assert parent != os.getpid()
@@ -235,12 +235,12 @@ async def test_a_home_whose_path_is_too_long_for_a_socket_works_all_the_same(hom
     deep = Home(home.path / ("a-very-long-name-" * 4) / ("and-another-one-" * 4))
     path = deep.settings.socket
     try:
-        async with palaver.connect("alice", home=deep.path) as alice:
+        async with tellwire.connect("alice", home=deep.path) as alice:
             assert len(os.fsencode(path)) <= 100
             assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
             assert await alice.peers() == []
-        assert deep.palaver("status").returncode == 0
-        assert deep.palaver("down").returncode == 0
+        assert deep.tellwire("status").returncode == 0
+        assert deep.tellwire("down").returncode == 0
         assert not path.exists()
     finally:
         deep.end()
@@ -259,7 +259,7 @@ async def test_a_folder_of_another_user_is_not_used(home: Home) -> None:
         else:
             trap.rmdir()
             trap.symlink_to("/")
-        done = deep.palaver("up", "--detach")
+        done = deep.tellwire("up", "--detach")
         assert done.returncode in (74, 77), done.stderr
         assert "another user" in done.stderr or "cannot be made" in done.stderr
         assert not deep.brokers()
@@ -270,21 +270,21 @@ async def test_a_folder_of_another_user_is_not_used(home: Home) -> None:
 
 @pytest.mark.requirement("NET-9")
 async def test_a_client_without_autostart_says_that_no_broker_runs(home: Home) -> None:
-    with pytest.raises(palaver.PalaverError) as refused:
-        await palaver.connect("alice", home=home.path, autostart=False).__aenter__()
+    with pytest.raises(tellwire.TellwireError) as refused:
+        await tellwire.connect("alice", home=home.path, autostart=False).__aenter__()
     assert refused.value.code == "unreachable"
-    assert "palaver up" in refused.value.advice
+    assert "tellwire up" in refused.value.advice
     assert not home.starters()
 
 
 GIVES_UP = """
-import asyncio, glob, pathlib, palaver
+import asyncio, glob, pathlib, tellwire
 
 def children():
     return any(pathlib.Path(path).read_text() for path in glob.glob("/proc/self/task/*/children"))
 
 async def main():
-    joining = asyncio.create_task(palaver.connect("alice").__aenter__())
+    joining = asyncio.create_task(tellwire.connect("alice").__aenter__())
     while not children():
         await asyncio.sleep(0)
     joining.cancel()
@@ -303,22 +303,22 @@ async def test_a_client_that_is_cancelled_while_it_starts_a_broker_leaves_nothin
     )
     assert (done.returncode, done.stderr) == (0, b"")
     await until(home.brokers, what="the start goes on without it")
-    assert home.palaver("list").returncode == 0
+    assert home.tellwire("list").returncode == 0
 
 
 @pytest.mark.requirement("NET-9")
 async def test_a_foreground_broker_tells_how_to_join_and_ends_at_a_signal(home: Home, raw: OpenRaw) -> None:
     broker = await asyncio.create_subprocess_exec(
-        *palaver_command("up"), env=home.environment(), stdout=subprocess.PIPE, cwd=ROOT
+        *tellwire_command("up"), env=home.environment(), stdout=subprocess.PIPE, cwd=ROOT
     )
     try:
         assert broker.stdout is not None
         async with asyncio.timeout(15):
             said = b"".join([await broker.stdout.readline() for _ in range(6)]).decode()
         assert str(home.settings.socket) in said
-        assert "palaver.connect(" in said
+        assert "tellwire.connect(" in said
         assert "ok" in await (await raw("alice")).call("list_agents")
-        assert home.palaver("up").returncode == 75
+        assert home.tellwire("up").returncode == 75
         broker.terminate()
         async with asyncio.timeout(15):
             assert await broker.wait() == 0

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.world import Home, Join, until
 
 KILLS = 8
 
 
-async def change(agent: palaver.Agent, other: str, chance: random.Random, folder: Path) -> None:
+async def change(agent: tellwire.Agent, other: str, chance: random.Random, folder: Path) -> None:
     """Shake hands or part, claim or release; a call that meets the kill is sent again."""
     for _ in range(10):
         if chance.random() < 0.5:
@@ -22,7 +22,7 @@ async def change(agent: palaver.Agent, other: str, chance: random.Random, folder
         elif chance.random() < 0.6:
             try:
                 await agent.claim([str(folder / str(chance.randrange(4)))])
-            except palaver.PalaverError as error:
+            except tellwire.TellwireError as error:
                 if error.code != "scope_conflict":
                     raise
         else:

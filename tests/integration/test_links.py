@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from palaver import Agent
+from tellwire import Agent
 from tests.integration.hook_client import Client, open_client
 from tests.integration.world import WITHIN_S, Home, Join, until
 
@@ -107,7 +107,7 @@ async def test_three_share_what_each_finally_says_but_no_checkpoint_nor_empty_tu
     assert f"from=ann to=link:{link} turn=1" in given
     assert f"from=bob to=link:{link} turn=2" in given
     await cat.end("")
-    done = await asyncio.to_thread(home.palaver, "checkpoint", "cat")
+    done = await asyncio.to_thread(home.tellwire, "checkpoint", "cat")
     assert done.returncode == 0, done.stderr
     await cat.begin("Write down where you are.")
     await cat.end("My notes, for nobody.")
@@ -205,5 +205,5 @@ async def read(agent: Agent, count: int) -> list[str]:
 
 async def links_of(home: Home) -> list[dict[str, Any]]:
     """As the command line lists them."""
-    done = await asyncio.to_thread(home.palaver, "link", "list", "--json")
+    done = await asyncio.to_thread(home.tellwire, "link", "list", "--json")
     return json.loads(done.stdout)["links"]

@@ -259,7 +259,7 @@ async def test_a_modern_request_without_its_envelope_is_refused_and_the_session_
 def greeting(**facts: Any) -> bytes:
     """What a shim says first."""
     shim = {"version": 1, "instance": INSTANCE, **facts}
-    return json.dumps({"palaver": 1, "program": "mcp shim", "shim": shim}).encode() + b"\n"
+    return json.dumps({"tellwire": 1, "program": "mcp shim", "shim": shim}).encode() + b"\n"
 
 
 BAD_SHIMS = [
@@ -270,7 +270,7 @@ BAD_SHIMS = [
     greeting(open="all"),
     greeting(open=[-1, "x"]),
     greeting(name=["x"]),
-    b'{"palaver":1,"shim":7}\n',
+    b'{"tellwire":1,"shim":7}\n',
     greeting() + b"garbage\n",
     greeting() + b"\n",
     greeting() + b'{"n":1,"do":{"op":"heartbeat"}}\n',

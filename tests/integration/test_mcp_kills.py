@@ -14,7 +14,7 @@ import pytest
 from tests.integration.mcp_world import ERAS, Shim, Shims, open_shims, result_of
 from tests.integration.world import Home, until
 
-KILLS = int(os.environ.get("PALAVER_TEST_MCP_KILLS", "20"))
+KILLS = int(os.environ.get("TELLWIRE_TEST_MCP_KILLS", "20"))
 SHIMS = 10
 BACK_S = 30.0
 ROUND_S = 4.0

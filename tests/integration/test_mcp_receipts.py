@@ -404,10 +404,10 @@ async def test_a_send_to_an_agent_in_mid_wait_or_away_returns_at_once(shims: Shi
 @pytest.mark.requirement("WAKE-2", stage="clients")
 async def test_when_a_client_last_read_by_fetching_is_told(home: Home, pair: tuple[Shim, Shim]) -> None:
     alice, bob = pair
-    shown = json.loads(home.palaver("info", bob.name, "--json").stdout)
+    shown = json.loads(home.tellwire("info", bob.name, "--json").stdout)
     assert [(path["name"], path.get("last_at")) for path in shown["paths"]] == [("get_messages", None)]
     await alice.send(bob, "hello")
     await bob.call("get_messages")
     await bob.call("list_peers")
-    shown = json.loads(home.palaver("info", bob.name, "--json").stdout)
+    shown = json.loads(home.tellwire("info", bob.name, "--json").stdout)
     assert [path["last_at"] > 1_700_000_000 for path in shown["paths"]] == [True]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.hook_client import Claude, Client, open_claude, open_client
 from tests.integration.test_spawning import processes_of
 from tests.integration.world import WITHIN_S, Home, Join, take, until
@@ -47,7 +47,7 @@ async def codex(running: Home, tmp_path: Path) -> AsyncIterator[Client]:
         yield client
 
 
-async def told_weakly(join: Join) -> tuple[palaver.Agent, str]:
+async def told_weakly(join: Join) -> tuple[tellwire.Agent, str]:
     """Have the worker told of something that it need not act on; who told, and on which link."""
     alice, bob = await join("alice"), await join("bob")
     link = await alice.open_link(["worker", bob.name])
@@ -73,7 +73,7 @@ async def bear(claude: Claude, home: Home) -> int:
     return pid
 
 
-async def nothing_open(alice: palaver.Agent) -> bool:
+async def nothing_open(alice: tellwire.Agent) -> bool:
     """Whether the worker has read all that it was given."""
     return (await alice.peer("worker")).pending == 0
 
@@ -129,8 +129,8 @@ async def test_a_weak_notice_keeps_no_turn_from_ending_and_a_strong_one_does(
     alice, notice = await told_weakly(join)
     assert await codex.hook("Stop", last_assistant_message="Done.") == {}
     assert (await alice.peer("worker")).pending == 1, "it waits still"
-    async with palaver.connect("carol", home=running.path):
-        await codex.do("palaver", words=["listen", "carol"])
+    async with tellwire.connect("carol", home=running.path):
+        await codex.do("tellwire", words=["listen", "carol"])
         given = await codex.hook("UserPromptSubmit", prompt="More.", turn_id="t2")
         text = given["hookSpecificOutput"]["additionalContext"]
         assert notice in text

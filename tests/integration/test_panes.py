@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from palaver.spawn.bounded import in_thread
-from palaver.spawn.panes import (
+from tellwire.spawn.bounded import in_thread
+from tellwire.spawn.panes import (
     HUMAN_S,
     SETTLE_S,
     WAKE_LINE,
@@ -25,8 +25,8 @@ from palaver.spawn.panes import (
     look,
     type_line,
 )
-from palaver.spawn.processes import read_process
-from palaver.spawn.prompts import PROMPTS
+from tellwire.spawn.processes import read_process
+from tellwire.spawn.prompts import PROMPTS
 from tests.integration.tmux import Tmux
 from tests.integration.world import read_proc, until
 

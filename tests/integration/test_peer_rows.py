@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.hook_client import open_claude
 from tests.integration.program import StartProgram
 from tests.integration.test_spawning import processes_of
@@ -19,21 +19,21 @@ from tests.surfaces.cli_world import run_at_terminal
 
 
 @pytest.fixture
-async def alice(join: Join) -> palaver.Agent:
+async def alice(join: Join) -> tellwire.Agent:
     return await join("alice")
 
 
 @pytest.fixture
-async def bob(join: Join) -> palaver.Agent:
+async def bob(join: Join) -> tellwire.Agent:
     return await join("bob")
 
 
-async def names(agent: palaver.Agent) -> list[str]:
+async def names(agent: tellwire.Agent) -> list[str]:
     return [each.name for each in await agent.own_peers()]
 
 
 async def code(call: Any) -> str:
-    with pytest.raises(palaver.PalaverError) as caught:
+    with pytest.raises(tellwire.TellwireError) as caught:
         await call
     return caught.value.code
 
@@ -43,31 +43,31 @@ async def code(call: Any) -> str:
 
 @pytest.mark.requirement("PEER-2", stage="lineage")
 @pytest.mark.parametrize("name", ["no/such", "", "a b", "x" * 500, "../alice", "\x1b[2J"])
-async def test_row_a_name_that_is_none_is_refused(alice: palaver.Agent, name: str) -> None:
+async def test_row_a_name_that_is_none_is_refused(alice: tellwire.Agent, name: str) -> None:
     assert await code(alice.add_peer(name)) in ("unknown_agent", "name_invalid")
     assert await names(alice) == []
 
 
 @pytest.mark.requirement("PEER-2", stage="lineage")
-async def test_row_oneself_is_no_peer(alice: palaver.Agent) -> None:
+async def test_row_oneself_is_no_peer(alice: tellwire.Agent) -> None:
     assert await code(alice.add_peer("alice")) == "peer_self"
     assert await code(alice.remove_peer("ALICE")) == "peer_self"
 
 
 @pytest.mark.requirement("PEER-2", stage="lineage")
-async def test_row_who_is_no_agent_has_no_peers(alice: palaver.Agent, raw: Any) -> None:
+async def test_row_who_is_no_agent_has_no_peers(alice: tellwire.Agent, raw: Any) -> None:
     told = await (await raw()).call("register_peer", name="alice")
     assert told["error"]["code"] == "not_registered"
 
 
 @pytest.mark.requirement("PEER-2", stage="lineage")
-async def test_row_one_that_is_missing_is_refused(alice: palaver.Agent) -> None:
+async def test_row_one_that_is_missing_is_refused(alice: tellwire.Agent) -> None:
     assert await code(alice.add_peer("nobody")) == "unknown_agent"
     assert await names(alice) == []
 
 
 @pytest.mark.requirement("PEER-1", stage="lineage")
-async def test_row_both_know_each_other_once_and_in_order(alice: palaver.Agent, join: Join) -> None:
+async def test_row_both_know_each_other_once_and_in_order(alice: tellwire.Agent, join: Join) -> None:
     others = [await join(name) for name in ("zoe", "bob", "mia")]
     for _ in range(2):
         for other in others:
@@ -78,7 +78,7 @@ async def test_row_both_know_each_other_once_and_in_order(alice: palaver.Agent, 
 
 @pytest.mark.requirement("PEER-1", stage="lineage")
 async def test_row_a_crash_leaves_both_directions_or_none(
-    home: Home, alice: palaver.Agent, bob: palaver.Agent
+    home: Home, alice: tellwire.Agent, bob: tellwire.Agent
 ) -> None:
     await alice.add_peer("bob")
     home.signal(Home.KILL)
@@ -87,7 +87,7 @@ async def test_row_a_crash_leaves_both_directions_or_none(
 
 @pytest.mark.requirement("PEER-3", stage="lineage")
 async def test_row_the_other_need_not_agree_and_nothing_else_follows(
-    alice: palaver.Agent, bob: palaver.Agent, tmp_path: Path
+    alice: tellwire.Agent, bob: tellwire.Agent, tmp_path: Path
 ) -> None:
     await alice.claim([str(tmp_path)])
     await alice.add_peer("bob")
@@ -104,7 +104,7 @@ async def test_row_the_other_need_not_agree_and_nothing_else_follows(
 
 @pytest.mark.requirement("PEER-4", stage="lineage")
 async def test_row_the_first_reason_counts_and_child_goes_before_peer(
-    home: Home, alice: palaver.Agent, bob: palaver.Agent
+    home: Home, alice: tellwire.Agent, bob: tellwire.Agent
 ) -> None:
     try:
         await alice.spawn("kid", "command", "t", command=["sleep", "300"], headless=True)
@@ -121,7 +121,7 @@ async def test_row_the_first_reason_counts_and_child_goes_before_peer(
 
 @pytest.mark.requirement("PEER-4", stage="lineage")
 async def test_row_an_entry_tells_name_reason_state_and_what_waits(
-    alice: palaver.Agent, bob: palaver.Agent
+    alice: tellwire.Agent, bob: tellwire.Agent
 ) -> None:
     await alice.add_peer("bob")
     (entry,) = await alice.peers()
@@ -133,7 +133,7 @@ async def test_row_an_entry_tells_name_reason_state_and_what_waits(
 
 @pytest.mark.requirement("PEER-7", stage="lineage")
 async def test_row_a_listing_never_shows_the_whole_machine(
-    home: Home, alice: palaver.Agent, bob: palaver.Agent, join: Join
+    home: Home, alice: tellwire.Agent, bob: tellwire.Agent, join: Join
 ) -> None:
     carol = await join("carol")
     await alice.add_peer("bob")
@@ -145,7 +145,7 @@ async def test_row_a_listing_never_shows_the_whole_machine(
 
 @pytest.mark.requirement("PEER-2", "PEER-7", stage="lineage")
 async def test_row_missing_and_not_visible_are_different_answers(
-    home: Home, alice: palaver.Agent, bob: palaver.Agent
+    home: Home, alice: tellwire.Agent, bob: tellwire.Agent
 ) -> None:
     group = (await alice.peer("alice")).group
     run_at_terminal(home, "policy", "peers", "--project", group)
@@ -159,7 +159,7 @@ async def test_row_missing_and_not_visible_are_different_answers(
 
 @pytest.mark.requirement("PEER-4", stage="lineage")
 async def test_row_one_that_is_frozen_holds_no_listing_up(
-    alice: palaver.Agent, program: StartProgram
+    alice: tellwire.Agent, program: StartProgram
 ) -> None:
     frozen = await program("frozen")
     await alice.add_peer("frozen")
@@ -175,7 +175,7 @@ async def test_row_one_that_is_frozen_holds_no_listing_up(
 
 @pytest.mark.requirement("PEER-5", stage="lineage")
 async def test_row_a_message_to_a_peer_goes_to_a_peer_only_and_names_its_source(
-    home: Home, alice: palaver.Agent, bob: palaver.Agent
+    home: Home, alice: tellwire.Agent, bob: tellwire.Agent
 ) -> None:
     try:
         await alice.spawn("kid", "command", "t", command=["sleep", "300"], headless=True)

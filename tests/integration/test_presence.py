@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.program import Program, StartProgram
 from tests.integration.world import Home, Join, OpenRaw, pass_time, take, until
 
 
-async def is_offline(agent: palaver.Agent, name: str, reason: str) -> bool:
+async def is_offline(agent: tellwire.Agent, name: str, reason: str) -> bool:
     """Whether the listing says that `name` is away, and why."""
     peer = await agent.peer(name)
     return (peer.status, peer.offline_reason) == ("offline", reason)
@@ -70,7 +70,7 @@ async def test_a_frozen_client_whose_name_was_taken_over_sees_nothing_of_what_th
     assert (await alice.peer("worker")).status == "online"
 
 
-async def is_delivered(agent: palaver.Agent, name: str) -> bool:
+async def is_delivered(agent: tellwire.Agent, name: str) -> bool:
     """Whether all that waits for `name` has been handed to its client."""
     return (await agent.peer(name)).pending == 1
 
@@ -128,7 +128,7 @@ async def test_silence_makes_offline_and_any_sign_of_life_makes_online_again(
     assert peer.last_heartbeat >= peer.connected_at > 0
 
 
-async def is_online(agent: palaver.Agent, name: str) -> bool:
+async def is_online(agent: tellwire.Agent, name: str) -> bool:
     """Whether the listing says that `name` is there."""
     return (await agent.peer(name)).status == "online"
 
@@ -149,7 +149,7 @@ async def test_an_idle_client_shows_by_itself_that_it_lives(quick: Home, join: J
 @pytest.mark.requirement("F2-8")
 async def test_leaving_is_shown_with_its_reason_and_the_mailbox_stays(home: Home, join: Join) -> None:
     alice = await join("alice")
-    async with palaver.connect("bob", home=home.path):
+    async with tellwire.connect("bob", home=home.path):
         assert await is_online(alice, "bob")
     assert await is_offline(alice, "bob", "left")
     receipt = await alice.send("bob", "for later")
@@ -165,7 +165,7 @@ async def test_coming_and_going_wakes_nobody(
     home.up()
     watcher = await raw("watcher")
     for _ in range(3):
-        async with palaver.connect("visitor", home=home.path) as visitor:
+        async with tellwire.connect("visitor", home=home.path) as visitor:
             await visitor.update(capabilities=["visiting"])
     killed = await program("killed")
     await killed.kill()
@@ -181,8 +181,8 @@ async def test_a_suspended_broker_expires_nothing_and_marks_nobody_offline(
     home: Home, join: Join, program: StartProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"HEARTBEAT_S": "0.5", "OFFLINE_AFTER_S": "2", "BEAT_S": "0.05"}.items():
-        monkeypatch.setenv(f"PALAVER_{name}", value)
-    async with palaver.connect("absent", home=home.path):
+        monkeypatch.setenv(f"TELLWIRE_{name}", value)
+    async with tellwire.connect("absent", home=home.path):
         pass
     alice, _bob = await join("alice"), await program("bob")
     receipt = await alice.send("absent", "keep it", ttl_s=4)

@@ -5,13 +5,13 @@ import json
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.world import Deaf, Home, Join, OpenRaw, open_files, rss_bytes, take, until
 
 MIB = 1 << 20
 
 
-async def talk(alice: palaver.Agent, bob: palaver.Agent, body: str) -> None:
+async def talk(alice: tellwire.Agent, bob: tellwire.Agent, body: str) -> None:
     """One message there, read, and its receipt."""
     receipt = await alice.send("bob", body)
     (message,) = await bob.messages(wait_s=10)
@@ -29,7 +29,9 @@ async def test_ten_thousand_connections_opened_and_dropped_leave_nothing_behind(
     async def open_and_drop(number: int) -> None:
         _, writer = await asyncio.open_unix_connection(path)
         if number % 2:
-            writer.write(b'{"palaver":1}\n{"n":1,"do":{"op":"register_agent","name":"gone","session":"s"}}\n')
+            writer.write(
+                b'{"tellwire":1}\n{"n":1,"do":{"op":"register_agent","name":"gone","session":"s"}}\n'
+            )
         writer.transport.abort()
 
     for _ in range(3):  # what is allocated once is not a leak
@@ -51,13 +53,13 @@ async def test_a_client_that_never_reads_costs_bounded_memory_and_harms_nobody(
 ) -> None:
     alice, bob = await join("alice"), await join("bob")
     with Deaf(home) as stone:
-        stone.write(b'{"palaver":1}\n{"n":1,"do":{"op":"register_agent","name":"stone","session":"s"}}\n')
+        stone.write(b'{"tellwire":1}\n{"n":1,"do":{"op":"register_agent","name":"stone","session":"s"}}\n')
         await until(lambda: is_known(alice, "stone"))
         memory = rss_bytes(home.pid)
         for start in range(0, 10_000, 100):
             sends = (alice.send("stone", {"number": start + n, "text": "x" * 4_096}) for n in range(100))
             assert {receipt.status for receipt in await asyncio.gather(*sends)} == {"received"}
-        with pytest.raises(palaver.PalaverError) as refused:
+        with pytest.raises(tellwire.TellwireError) as refused:
             await alice.send("stone", "one too many")
         assert refused.value.code == "mailbox_full"
         assert "Keep your text" in refused.value.advice
@@ -65,7 +67,7 @@ async def test_a_client_that_never_reads_costs_bounded_memory_and_harms_nobody(
         await talk(alice, bob, "unharmed")
 
 
-async def is_known(agent: palaver.Agent, name: str) -> bool:
+async def is_known(agent: tellwire.Agent, name: str) -> bool:
     """Whether an agent of that name is listed."""
     return name in {peer.name for peer in await agent.peers(all=True)}
 
@@ -74,7 +76,7 @@ async def is_known(agent: palaver.Agent, name: str) -> bool:
 async def test_a_full_mailbox_among_several_recipients_is_told_and_the_others_are_reached(
     home: Home, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PALAVER_MAILBOX_MESSAGES_MAX", "2")
+    monkeypatch.setenv("TELLWIRE_MAILBOX_MESSAGES_MAX", "2")
     alice, bob, full = await join("alice"), await join("bob"), await join("full")
     for number in range(2):
         await alice.send("full", number)
@@ -94,7 +96,7 @@ async def test_thousands_of_calls_without_reading_the_answers_cost_bounded_memor
     memory = rss_bytes(home.pid)
     calls = b"".join(b'{"n":%d,"do":{"op":"list_agents"}}\n' % number for number in range(1, 50_000))
     with Deaf(home) as greedy:
-        rest = b'{"palaver":1}\n' + calls
+        rest = b'{"tellwire":1}\n' + calls
         while taken := greedy.write(rest):
             rest = rest[taken:]
             await talk(alice, bob, "meanwhile")

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-import palaver
-from palaver.protocol.operations.scopes import ScopeRule
+import tellwire
+from tellwire.protocol.operations.scopes import ScopeRule
 from tests.integration.program import StartProgram
 from tests.integration.test_spawning import processes_of
-from tests.integration.world import ROOT, Home, Join, palaver_command, take, until
+from tests.integration.world import ROOT, Home, Join, take, tellwire_command, until
 
 SLEEP = ("sleep", "300")
 
 
 @pytest.fixture
-async def alice(home: Home, join: Join) -> AsyncIterator[palaver.Agent]:
+async def alice(home: Home, join: Join) -> AsyncIterator[tellwire.Agent]:
     """An agent; its children end with the test."""
     try:
         yield await join("alice")
@@ -33,7 +33,7 @@ async def alice(home: Home, join: Join) -> AsyncIterator[palaver.Agent]:
 
 
 @pytest.fixture
-async def bob(join: Join) -> palaver.Agent:
+async def bob(join: Join) -> tellwire.Agent:
     return await join("bob")
 
 
@@ -46,28 +46,30 @@ def place(tmp_path: Path) -> Path:
     return here
 
 
-async def bear(parent: palaver.Agent, name: str, *paths: Path, words: tuple[str, ...] = SLEEP) -> Any:
+async def bear(parent: tellwire.Agent, name: str, *paths: Path, words: tuple[str, ...] = SLEEP) -> Any:
     scope = [str(path) for path in paths]
     return await parent.spawn(name, "command", "t", scope=scope, command=words, headless=True, cwd=str(ROOT))
 
 
-async def refusal(call: Any) -> palaver.PalaverError:
-    with pytest.raises(palaver.PalaverError) as caught:
+async def refusal(call: Any) -> tellwire.TellwireError:
+    with pytest.raises(tellwire.TellwireError) as caught:
         await call
     return caught.value
 
 
-async def writes(agent: palaver.Agent, path: Path) -> bool:
+async def writes(agent: tellwire.Agent, path: Path) -> bool:
     return (await agent.who_owns(str(path))).may_write
 
 
 def grandchild(path: Path) -> tuple[str, ...]:
     """A program that gives scope on to a child of its own, and stays."""
-    words = palaver_command("spawn", "grandkid", "command", "--task", "t", "--headless", "--scope", str(path))
+    words = tellwire_command(
+        "spawn", "grandkid", "command", "--task", "t", "--headless", "--scope", str(path)
+    )
     return ("sh", "-c", f"{shlex.join([*words, '--', *SLEEP])}; exec sleep 300")
 
 
-async def knows(agent: palaver.Agent, name: str) -> bool:
+async def knows(agent: tellwire.Agent, name: str) -> bool:
     return any(each.name == name and each.status == "running" for each in await agent.children())
 
 
@@ -76,7 +78,7 @@ async def knows(agent: palaver.Agent, name: str) -> bool:
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
 async def test_row_a_rule_goes_deeper_unless_it_says_otherwise_and_then_covers_direct_entries(
-    alice: palaver.Agent, bob: palaver.Agent, place: Path
+    alice: tellwire.Agent, bob: tellwire.Agent, place: Path
 ) -> None:
     (claim,) = await alice.claim([str(place)])
     assert (claim.access, claim.recursive) == ("write", True)
@@ -91,7 +93,7 @@ async def test_row_a_rule_goes_deeper_unless_it_says_otherwise_and_then_covers_d
 
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
-async def test_row_only_writing_is_exclusive(alice: palaver.Agent, bob: palaver.Agent, place: Path) -> None:
+async def test_row_only_writing_is_exclusive(alice: tellwire.Agent, bob: tellwire.Agent, place: Path) -> None:
     await alice.claim([ScopeRule(str(place), "read")])
     await bob.claim([ScopeRule(str(place), "read")])
     await bob.claim([ScopeRule(str(place), "write")])
@@ -100,7 +102,7 @@ async def test_row_only_writing_is_exclusive(alice: palaver.Agent, bob: palaver.
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
 async def test_row_two_rules_overlap_in_four_ways_by_how_deep_each_goes(
-    alice: palaver.Agent, bob: palaver.Agent, place: Path
+    alice: tellwire.Agent, bob: tellwire.Agent, place: Path
 ) -> None:
     far, near = place / "a" / "x", place / "a"
     expected = {
@@ -118,7 +120,7 @@ async def test_row_two_rules_overlap_in_four_ways_by_how_deep_each_goes(
         try:
             await bob.claim([ScopeRule(str(path), recursive=other)])
             overlap = False
-        except palaver.PalaverError as error:
+        except tellwire.TellwireError as error:
             overlap = error.code == "scope_conflict"
         assert overlap == expected[deep, other, path], (deep, other, path)
         await alice.release()
@@ -127,7 +129,7 @@ async def test_row_two_rules_overlap_in_four_ways_by_how_deep_each_goes(
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
 async def test_row_what_one_may_write_is_what_it_claimed_less_what_its_children_hold(
-    alice: palaver.Agent, place: Path
+    alice: tellwire.Agent, place: Path
 ) -> None:
     before = await alice.claim([str(place)])
     await bear(alice, "kid", place / "a")
@@ -137,7 +139,7 @@ async def test_row_what_one_may_write_is_what_it_claimed_less_what_its_children_
 
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
-async def test_row_a_parent_that_gave_writing_away_keeps_reading(alice: palaver.Agent, place: Path) -> None:
+async def test_row_a_parent_that_gave_writing_away_keeps_reading(alice: tellwire.Agent, place: Path) -> None:
     await bear(alice, "kid", place / "a")
     assert not await writes(alice, place / "a" / "f")
     (rule,) = await alice.claim([ScopeRule(str(place / "a"), "read")])
@@ -149,7 +151,7 @@ async def test_row_a_parent_that_gave_writing_away_keeps_reading(alice: palaver.
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
 async def test_row_what_the_dead_held_is_free_before_anybody_claims(
-    alice: palaver.Agent, program: StartProgram, place: Path
+    alice: tellwire.Agent, program: StartProgram, place: Path
 ) -> None:
     dying = await program("dying", kind="codex")
     await dying.call("claim", [str(place)])
@@ -159,14 +161,14 @@ async def test_row_what_the_dead_held_is_free_before_anybody_claims(
     async def is_free() -> bool:
         try:
             return bool(await alice.claim([str(place)]))
-        except palaver.PalaverError:
+        except tellwire.TellwireError:
             return False
 
     await until(is_free, within_s=5.0, what="it is free, and nobody had to clean up")
 
 
 @pytest.mark.requirement("CHILD-3", stage="lineage")
-async def test_row_a_name_is_borne_once(alice: palaver.Agent, bob: palaver.Agent, place: Path) -> None:
+async def test_row_a_name_is_borne_once(alice: tellwire.Agent, bob: tellwire.Agent, place: Path) -> None:
     await bear(alice, "kid", place / "a")
     for name in ("kid", "bob"):
         told = await refusal(bear(alice, name, place / "b"))
@@ -175,7 +177,7 @@ async def test_row_a_name_is_borne_once(alice: palaver.Agent, bob: palaver.Agent
 
 
 @pytest.mark.requirement("CHILD-3", stage="lineage")
-async def test_row_one_session_is_one_agent(home: Home, alice: palaver.Agent, raw: Any) -> None:
+async def test_row_one_session_is_one_agent(home: Home, alice: tellwire.Agent, raw: Any) -> None:
     first, second = await raw(), await raw()
     for connection in (first, second):
         told = await connection.call("register_agent", name="same", kind="codex", session="s-1")
@@ -186,7 +188,7 @@ async def test_row_one_session_is_one_agent(home: Home, alice: palaver.Agent, ra
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
 async def test_row_an_overlap_is_refused_naming_the_deepest_owner_and_both_rules(
-    alice: palaver.Agent, bob: palaver.Agent, place: Path
+    alice: tellwire.Agent, bob: tellwire.Agent, place: Path
 ) -> None:
     await alice.claim([str(place)])
     await bear(alice, "kid", place / "a", words=grandchild(place / "a" / "x"))
@@ -200,7 +202,7 @@ async def test_row_an_overlap_is_refused_naming_the_deepest_owner_and_both_rules
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
 async def test_row_what_was_given_to_ones_own_children_is_no_conflict_for_what_lies_around(
-    alice: palaver.Agent, place: Path
+    alice: tellwire.Agent, place: Path
 ) -> None:
     await bear(alice, "kid", place / "a")
     await alice.claim([str(place)])
@@ -213,10 +215,10 @@ async def test_row_what_was_given_to_ones_own_children_is_no_conflict_for_what_l
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
 async def test_row_more_than_one_has_cannot_be_given_on(
-    alice: palaver.Agent, place: Path, tmp_path: Path
+    alice: tellwire.Agent, place: Path, tmp_path: Path
 ) -> None:
     said = tmp_path / "said"
-    words = palaver_command("spawn", "grandkid", "command", "--task", "t", "--scope", str(place / "b"))
+    words = tellwire_command("spawn", "grandkid", "command", "--task", "t", "--scope", str(place / "b"))
     program = f"{shlex.join([*words, '--', *SLEEP])} 2>{shlex.quote(str(said))}.new; "
     moved = f"mv {shlex.quote(str(said))}.new {shlex.quote(str(said))}; exec sleep 300"
     await bear(alice, "kid", place / "a", words=("sh", "-c", program + moved))
@@ -228,7 +230,7 @@ async def test_row_more_than_one_has_cannot_be_given_on(
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
 async def test_row_what_another_holds_cannot_be_given_on(
-    alice: palaver.Agent, bob: palaver.Agent, place: Path
+    alice: tellwire.Agent, bob: tellwire.Agent, place: Path
 ) -> None:
     await bob.claim([str(place / "a")])
     told = await refusal(bear(alice, "kid", place))
@@ -237,7 +239,7 @@ async def test_row_what_another_holds_cannot_be_given_on(
 
 
 @pytest.mark.requirement("CHILD-4", stage="lineage")
-async def test_row_who_is_not_known_is_told_so(alice: palaver.Agent, bob: palaver.Agent) -> None:
+async def test_row_who_is_not_known_is_told_so(alice: tellwire.Agent, bob: tellwire.Agent) -> None:
     assert (await refusal(alice.stop_child("nobody"))).code == "unknown_agent"
     assert (await refusal(alice.stop_child("bob"))).code == "forbidden"
 
@@ -247,7 +249,7 @@ async def test_row_who_is_not_known_is_told_so(alice: palaver.Agent, bob: palave
 
 @pytest.mark.requirement("CHILD-4", stage="lineage")
 async def test_row_children_of_one_that_ends_are_handed_to_the_one_above(
-    home: Home, alice: palaver.Agent, place: Path
+    home: Home, alice: tellwire.Agent, place: Path
 ) -> None:
     await bear(alice, "kid", place / "a", words=grandchild(place / "a" / "x"))
     await until(lambda: knows(alice, "grandkid"), what="three generations")
@@ -261,7 +263,7 @@ async def test_row_children_of_one_that_ends_are_handed_to_the_one_above(
 
 
 @pytest.mark.requirement("CHILD-4", "AUD-2", stage="lineage")
-async def test_row_taking_back_twice_is_harmless(alice: palaver.Agent, place: Path) -> None:
+async def test_row_taking_back_twice_is_harmless(alice: tellwire.Agent, place: Path) -> None:
     await alice.claim([str(place / "b")])
     await bear(alice, "kid", place / "a")
     stopped = await asyncio.gather(alice.stop_child("kid"), alice.stop_child("kid"))
@@ -275,7 +277,7 @@ async def test_row_taking_back_twice_is_harmless(alice: palaver.Agent, place: Pa
 
 @pytest.mark.requirement("CHILD-2", "CHILD-4", stage="lineage")
 async def test_row_only_a_process_that_is_gone_counts_as_dead(
-    home: Home, alice: palaver.Agent, bob: palaver.Agent, place: Path
+    home: Home, alice: tellwire.Agent, bob: tellwire.Agent, place: Path
 ) -> None:
     await bear(alice, "kid", place / "a")
     (pid,) = processes_of(home)

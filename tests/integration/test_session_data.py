@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.test_hook_doors import CODEX, Client
 from tests.integration.world import Home, Join
 from tests.surfaces.cli_world import run_at_terminal
@@ -57,11 +57,11 @@ async def test_the_record_of_a_worker_is_read_through_every_surface(
     assert "Work on the parser." in found.text
     assert '- `exec_command {"cmd": "make"}`' in found.text
     assert found.text.endswith("The parser is finished.")
-    shown = home.palaver("session", "worker", "--json")
+    shown = home.tellwire("session", "worker", "--json")
     assert json.loads(shown.stdout)["text"] == found.text
-    assert home.palaver("session", "worker").stdout == found.text + "\n"
+    assert home.tellwire("session", "worker").stdout == found.text + "\n"
     told = (await worker.do("tool", name="get_session_data", agent="worker"))["content"][0]["text"]
-    assert told.startswith("[palaver: the end of the session of worker (codex, ")
+    assert told.startswith("[tellwire: the end of the session of worker (codex, ")
     assert f"<peer-session>\n{found.text}\n</peer-session>" in told
 
 
@@ -118,7 +118,7 @@ async def test_an_agent_without_a_record_and_bad_bounds_are_told(worker: Client,
     nothing = await alice.session_data("bob")
     assert (nothing.source, nothing.text, bool(nothing.note)) == ("none", "", True)
     for agent, tail, code in (("nobody", 10, "unknown_agent"), (bob.name, 0, "limit_exceeded")):
-        with pytest.raises(palaver.PalaverError) as refused:
+        with pytest.raises(tellwire.TellwireError) as refused:
             await alice.session_data(agent, tail=tail)
         assert refused.value.code == code
     await work(worker)
@@ -132,7 +132,7 @@ async def test_whom_one_does_not_see_one_does_not_look_into(home: Home, worker: 
     await work(worker)
     alice = await join("alice")
     assert run_at_terminal(home, "policy", "peers").code == 0
-    with pytest.raises(palaver.PalaverError) as refused:
+    with pytest.raises(tellwire.TellwireError) as refused:
         await alice.session_data("worker")
     assert refused.value.code == "not_visible"
     assert run_at_terminal(home, "peer", "add", "alice", "worker").code == 0

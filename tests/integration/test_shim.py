@@ -239,7 +239,7 @@ async def test_an_idle_shim_leaves_a_stopped_broker_stopped_until_it_is_called(
     held, line = shim.tool("get_messages", {"wait_s": 60})
     await shim.write(line)
     await shim.request("tools/list")
-    assert home.palaver("down").returncode == 0
+    assert home.tellwire("down").returncode == 0
     assert result_of(await shim.arrival(held)).text == "No messages."
     await pass_time(give_up_s + 0.5)
     assert ({*home.brokers(), *home.starters()}, starts(home)) == (set(), 1)
@@ -255,7 +255,7 @@ async def test_a_session_goes_on_under_its_name_when_the_broker_is_replaced(
     held, line = bob.tool("get_messages", {"wait_s": 60})
     await bob.write(line)
     await bob.request("tools/list")
-    home.palaver("up", "--detach", "--replace")
+    home.tellwire("up", "--detach", "--replace")
     sent = await alice.send("bob", "across")
     assert result_of(await bob.arrival(held)).text == "No messages.", (
         "a broker that stops keeps nobody waiting"
@@ -322,7 +322,7 @@ async def test_a_broken_database_is_named_in_the_answer_and_once_it_is_whole_all
 ) -> None:
     database = break_database(home)
     shim = await shims.start("alice", give_up_s=2.0)
-    assert "palaver.db" in await open_to_error(shim)
+    assert "tellwire.db" in await open_to_error(shim)
     seen: set[int] = set()
     began = time.monotonic()
     await until(lambda: seen.update(home.starters()) or time.monotonic() - began > 2.5)

@@ -17,17 +17,17 @@ from typing import Any
 
 import pytest
 
-import palaver
-from palaver.spawn.environments import environment_of
-from palaver.spawn.launch import environment_of_process
-from tests.integration.world import ROOT, Home, Join, palaver_command, read_proc, take, until
+import tellwire
+from tellwire.spawn.environments import environment_of
+from tellwire.spawn.launch import environment_of_process
+from tests.integration.world import ROOT, Home, Join, read_proc, take, tellwire_command, until
 from tests.surfaces.cli_world import run
 
 SLEEP = ["sleep", "300"]
 ANSWERING = """
-import asyncio, palaver
+import asyncio, tellwire
 async def main():
-    async with palaver.connect("whoever") as me:
+    async with tellwire.connect("whoever") as me:
         (task,) = await me.messages(wait_s=30)
         await me.confirm([task])
         await me.send(task.sender, f"{me.name} did {task.body}", re=task.id)
@@ -38,7 +38,7 @@ asyncio.run(main())
 
 SHIMMING = f"""
 import json, subprocess, sys, time
-shim = subprocess.Popen([sys.executable, "-I", "-S", {str(ROOT / "src/palaver/relay/mcp_shim.py")!r}],
+shim = subprocess.Popen([sys.executable, "-I", "-S", {str(ROOT / "src/tellwire/relay/mcp_shim.py")!r}],
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 def say(**words):
     shim.stdin.write(json.dumps({{"jsonrpc": "2.0", **words}}) + "\\n")
@@ -57,13 +57,13 @@ time.sleep(300)
 
 def processes_of(home: Home) -> list[int]:
     """Living processes that were started as children in this home."""
-    mark = f"PALAVER_HOME={home.path}".encode()
+    mark = f"TELLWIRE_HOME={home.path}".encode()
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             pid = int(entry.name)
             words = read_proc(pid, "environ").split(b"\0")
-            child = any(word.startswith(b"PALAVER_CHILD=") for word in words)
+            child = any(word.startswith(b"TELLWIRE_CHILD=") for word in words)
             if mark in words and child and read_proc(pid, "cmdline"):
                 found.append(pid)
     return found
@@ -76,7 +76,7 @@ def tmux(home: Home, *words: str) -> str:
 
 
 @pytest.fixture
-async def boss(home: Home, join: Join) -> AsyncIterator[palaver.Agent]:
+async def boss(home: Home, join: Join) -> AsyncIterator[tellwire.Agent]:
     """An agent that has children; whatever it started ends with the test."""
     try:
         yield await join("boss")
@@ -87,7 +87,7 @@ async def boss(home: Home, join: Join) -> AsyncIterator[palaver.Agent]:
             os.kill(pid, signal.SIGKILL)
 
 
-async def spawn(boss: palaver.Agent, name: str, *words: str, **options: Any) -> Any:
+async def spawn(boss: tellwire.Agent, name: str, *words: str, **options: Any) -> Any:
     given: dict[str, Any] = {"headless": True, **options}
     return await boss.spawn(name, "command", "the task", command=words, **given)
 
@@ -98,8 +98,8 @@ async def none_left(home: Home) -> None:
     await until(lambda: not list(folder.glob("a*")), what="a child's folder is left")
 
 
-async def refused(boss: palaver.Agent, name: str, *words: str, **options: Any) -> str:
-    with pytest.raises(palaver.PalaverError) as caught:
+async def refused(boss: tellwire.Agent, name: str, *words: str, **options: Any) -> str:
+    with pytest.raises(tellwire.TellwireError) as caught:
         await spawn(boss, name, *words, **options)
     assert caught.value.code == "child_failed", caught.value
     return caught.value.message
@@ -110,7 +110,7 @@ async def refused(boss: palaver.Agent, name: str, *words: str, **options: Any) -
 
 @pytest.mark.requirement("CHILD-1", "CHILD-3", "CHILD-4", stage="lineage")
 async def test_any_program_is_started_gets_its_task_and_its_last_words_come_back(
-    home: Home, boss: palaver.Agent
+    home: Home, boss: tellwire.Agent
 ) -> None:
     record = await spawn(boss, "kid", "sh", "-c", "echo working; sleep 3; echo the result")
     assert (record.status, record.parent) == ("running", "boss")
@@ -127,7 +127,7 @@ async def test_any_program_is_started_gets_its_task_and_its_last_words_come_back
 
 @pytest.mark.requirement("CHILD-1", stage="lineage")
 async def test_a_child_that_speaks_is_that_child_whatever_it_calls_itself(
-    home: Home, boss: palaver.Agent
+    home: Home, boss: tellwire.Agent
 ) -> None:
     await spawn(boss, "kid", sys.executable, "-c", ANSWERING, cwd=str(ROOT))
     (answer,) = await take(boss, 1)
@@ -136,15 +136,15 @@ async def test_a_child_that_speaks_is_that_child_whatever_it_calls_itself(
 
 
 @pytest.mark.requirement("CHILD-1", stage="lineage")
-async def test_a_command_that_a_child_runs_speaks_as_the_child(home: Home, boss: palaver.Agent) -> None:
-    program = f"{shlex.join(palaver_command('send', 'boss', 'from below'))}; exec sleep 300"
+async def test_a_command_that_a_child_runs_speaks_as_the_child(home: Home, boss: tellwire.Agent) -> None:
+    program = f"{shlex.join(tellwire_command('send', 'boss', 'from below'))}; exec sleep 300"
     await spawn(boss, "kid", "sh", "-c", program, cwd=str(ROOT))
     (message,) = await take(boss, 1)
     assert (message.sender, message.body) == ("kid", "from below")
 
 
 @pytest.mark.requirement("CHILD-1", stage="lineage")
-async def test_the_tools_of_a_childs_client_speak_as_the_child(home: Home, boss: palaver.Agent) -> None:
+async def test_the_tools_of_a_childs_client_speak_as_the_child(home: Home, boss: tellwire.Agent) -> None:
     await spawn(boss, "kid", sys.executable, "-c", SHIMMING, cwd=str(ROOT))
     (message,) = await take(boss, 1)
     assert (message.sender, message.body) == ("kid", "by my tools")
@@ -153,12 +153,12 @@ async def test_the_tools_of_a_childs_client_speak_as_the_child(home: Home, boss:
     await until(lambda: is_online(boss, "kid"), what="the child's tools came back as the child")
 
 
-async def is_online(boss: palaver.Agent, name: str) -> bool:
+async def is_online(boss: tellwire.Agent, name: str) -> bool:
     return (await boss.peer(name)).status == "online"
 
 
 @pytest.mark.requirement("CHILD-1", stage="lineage")
-async def test_a_child_has_a_window_that_can_be_looked_at(home: Home, boss: palaver.Agent) -> None:
+async def test_a_child_has_a_window_that_can_be_looked_at(home: Home, boss: tellwire.Agent) -> None:
     assert shutil.which("tmux"), "the suite needs tmux"
     record = await spawn(boss, "kid.1", "sh", "-c", "echo shown; exec sleep 300", headless=False)
     assert record.place == "tmux window kid.1"
@@ -190,7 +190,7 @@ async def test_without_tmux_a_child_has_no_window_and_tells_its_last_words(
 
 @pytest.mark.requirement("CHILD-4", stage="lineage")
 async def test_the_window_of_a_child_that_took_another_name_is_found_and_ends_with_it(
-    home: Home, boss: palaver.Agent
+    home: Home, boss: tellwire.Agent
 ) -> None:
     sending = 'name="agent_send", arguments={"to": "boss", "body": "by my tools"}'
     assert sending in SHIMMING
@@ -206,14 +206,14 @@ async def test_the_window_of_a_child_that_took_another_name_is_found_and_ends_wi
     assert not tmux(home, "list-sessions")
 
 
-async def knows(boss: palaver.Agent, child: str) -> bool:
+async def knows(boss: tellwire.Agent, child: str) -> bool:
     return [each.name for each in await boss.children()] == [child]
 
 
 @pytest.mark.requirement("CHILD-3", stage="lineage")
 @pytest.mark.parametrize("headless", [True, False], ids=["headless", "window"])
 async def test_a_program_that_exits_at_once_is_refused_with_its_own_words(
-    home: Home, boss: palaver.Agent, tmp_path: Path, headless: bool
+    home: Home, boss: tellwire.Agent, tmp_path: Path, headless: bool
 ) -> None:
     told = await refused(
         boss, "kid", "sh", "-c", "echo no key found >&2; exit 3", headless=headless, scope=[str(tmp_path)]
@@ -228,11 +228,11 @@ async def test_a_program_that_exits_at_once_is_refused_with_its_own_words(
 
 
 @pytest.mark.requirement("CHILD-3", stage="lineage")
-async def test_what_cannot_be_started_is_told_and_leaves_nothing(home: Home, boss: palaver.Agent) -> None:
+async def test_what_cannot_be_started_is_told_and_leaves_nothing(home: Home, boss: tellwire.Agent) -> None:
     assert "is not installed" in await refused(boss, "a", "no-such-program-anywhere")
     assert "There is no folder" in await refused(boss, "b", *SLEEP, cwd="/no/such/folder")
     assert "No command is given" in await refused(boss, "c")
-    with pytest.raises(palaver.PalaverError) as caught:
+    with pytest.raises(tellwire.TellwireError) as caught:
         await boss.spawn("d", "no-such-client", "t")
     assert "Use one of claude-code" in caught.value.message
     await none_left(home)
@@ -240,24 +240,24 @@ async def test_what_cannot_be_started_is_told_and_leaves_nothing(home: Home, bos
 
 @pytest.mark.requirement("CHILD-1", stage="lineage")
 async def test_a_child_begins_with_a_clean_environment(
-    home: Home, boss: palaver.Agent, monkeypatch: pytest.MonkeyPatch
+    home: Home, boss: tellwire.Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await spawn(boss, "kid", *SLEEP)
     (pid,) = processes_of(home)
     words = {word.partition(b"=")[0] for word in read_proc(pid, "environ").split(b"\0") if word}
-    assert {b"PATH", b"PALAVER_HOME", b"PALAVER_CHILD"} <= words
+    assert {b"PATH", b"TELLWIRE_HOME", b"TELLWIRE_CHILD"} <= words
     assert not [name for name in words if b"KEY" in name or b"TOKEN" in name or b"PYTEST" in name]
     given = {
         "PATH": "/bin",
         "OPENAI_API_KEY": "o",
         "ANTHROPIC_API_KEY": "a",
-        "PALAVER_CHILD": "mine",
+        "TELLWIRE_CHILD": "mine",
         "X": "x",
     }
-    assert environment_of("codex", given, {"PALAVER_CHILD": "own"}) == {
+    assert environment_of("codex", given, {"TELLWIRE_CHILD": "own"}) == {
         "PATH": "/bin",
         "OPENAI_API_KEY": "o",
-        "PALAVER_CHILD": "own",
+        "TELLWIRE_CHILD": "own",
         "TERM": "xterm-256color",
     }
     assert "OPENAI_API_KEY" not in environment_of("command", given, {})
@@ -269,7 +269,7 @@ async def test_a_child_begins_with_a_clean_environment(
 
 @pytest.mark.requirement("CHILD-4", stage="lineage")
 async def test_stop_ends_the_whole_process_group_also_one_that_will_not(
-    home: Home, boss: palaver.Agent
+    home: Home, boss: tellwire.Agent
 ) -> None:
     program = "trap '' TERM; sleep 300 & sleep 300 & while :; do wait; done"
     await spawn(boss, "kid", "sh", "-c", program)
@@ -282,7 +282,9 @@ async def test_stop_ends_the_whole_process_group_also_one_that_will_not(
 
 
 @pytest.mark.requirement("CHILD-4", stage="lineage")
-async def test_what_a_child_leaves_running_in_its_group_ends_with_it(home: Home, boss: palaver.Agent) -> None:
+async def test_what_a_child_leaves_running_in_its_group_ends_with_it(
+    home: Home, boss: tellwire.Agent
+) -> None:
     await spawn(boss, "kid", "sh", "-c", "sh -c 'trap \"\" TERM; sleep 300' & sleep 1.3; echo done")
     (ending,) = await take(boss, 1)
     assert str(ending.body).endswith("It said last:\ndone")
@@ -291,7 +293,7 @@ async def test_what_a_child_leaves_running_in_its_group_ends_with_it(home: Home,
 
 @pytest.mark.requirement("CHILD-4", stage="lineage")
 async def test_a_child_that_is_killed_is_noticed_at_once(
-    home: Home, boss: palaver.Agent, tmp_path: Path
+    home: Home, boss: tellwire.Agent, tmp_path: Path
 ) -> None:
     await spawn(boss, "kid", *SLEEP, scope=[str(tmp_path)])
     (pid,) = processes_of(home)
@@ -302,7 +304,7 @@ async def test_a_child_that_is_killed_is_noticed_at_once(
 
 
 @pytest.mark.requirement("CHILD-6", stage="lineage")
-async def test_a_child_outlives_the_broker_and_is_watched_again(home: Home, boss: palaver.Agent) -> None:
+async def test_a_child_outlives_the_broker_and_is_watched_again(home: Home, boss: tellwire.Agent) -> None:
     await spawn(boss, "kid", *SLEEP)
     (pid,) = processes_of(home)
     home.signal(Home.KILL)
@@ -316,7 +318,7 @@ async def test_a_child_outlives_the_broker_and_is_watched_again(home: Home, boss
 
 @pytest.mark.requirement("CHILD-6", stage="lineage")
 async def test_what_died_together_with_the_broker_is_told_to_a_parent_that_comes_back(
-    home: Home, boss: palaver.Agent
+    home: Home, boss: tellwire.Agent
 ) -> None:
     await spawn(boss, "kid", *SLEEP)
     (pid,) = processes_of(home)
@@ -328,7 +330,7 @@ async def test_what_died_together_with_the_broker_is_told_to_a_parent_that_comes
 
 
 @pytest.mark.requirement("CHILD-4", "CHILD-6", stage="lineage")
-async def test_what_a_child_said_last_while_no_broker_ran_is_told(home: Home, boss: palaver.Agent) -> None:
+async def test_what_a_child_said_last_while_no_broker_ran_is_told(home: Home, boss: tellwire.Agent) -> None:
     await spawn(boss, "kid", "sh", "-c", "sleep 2.5; echo the result")
     home.signal(Home.STOP)
     await until(lambda: not is_alive(home), what="the end of the child")
@@ -346,7 +348,7 @@ def is_alive(home: Home) -> bool:
 @pytest.mark.requirement("CHILD-3", "CHILD-6", stage="lineage")
 @pytest.mark.parametrize("seed", range(6))
 async def test_a_broker_killed_while_a_child_is_started_leaves_a_child_or_nothing(
-    home: Home, boss: palaver.Agent, seed: int
+    home: Home, boss: tellwire.Agent, seed: int
 ) -> None:
     """The call is sent again to the next broker under the same request id: one child, or a refusal."""
     chance = random.Random(seed)
@@ -373,7 +375,7 @@ async def test_a_broker_killed_while_a_child_is_started_leaves_a_child_or_nothin
 
 
 @pytest.mark.requirement("CHILD-1", stage="lineage")
-async def test_the_command_line_starts_lists_and_stops(home: Home, boss: palaver.Agent) -> None:
+async def test_the_command_line_starts_lists_and_stops(home: Home, boss: tellwire.Agent) -> None:
     command = ("spawn", "kid", "command", "--task", "t", "--headless", "--as", "mia", "--", *SLEEP)
     done = await asyncio.to_thread(run, home, *command)
     assert done.code == 0, done

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.program import StartProgram
-from tests.integration.world import ROOT, Home, palaver_command
+from tests.integration.world import ROOT, Home, tellwire_command
 
 ROW = "x" * 4_000
 
 
-async def fill(alice: palaver.Agent, to: str) -> list[int]:
+async def fill(alice: tellwire.Agent, to: str) -> list[int]:
     """Send until the disk is full; the numbers of what was acknowledged."""
     for number in range(2_000):
         code = await refusal_of(alice.send(to, {"number": number, "text": ROW}))
@@ -33,7 +33,7 @@ async def test_a_full_disk_refuses_writing_serves_reading_and_loses_nothing_ackn
 ) -> None:
     home.up(store_bytes_max=1 << 20, beat_s=0.05)
     bob = await program("bob", autostart=False)
-    async with palaver.connect("alice", home=home.path, autostart=False) as alice:
+    async with tellwire.connect("alice", home=home.path, autostart=False) as alice:
         receipt = await alice.send("bob", "read before")
         assert await bob.call("confirm", [message["id"] for message in await bob.call("messages", 5)]) == 1
         acked = await fill(alice, "bob")
@@ -43,7 +43,7 @@ async def test_a_full_disk_refuses_writing_serves_reading_and_loses_nothing_ackn
         shown = await bob.call("messages", 1, limit=3)
         assert [message["body"]["number"] for message in shown] == acked[:3]
         assert (await bob.call("confirm", [shown[0]["id"]]))["error"] == "storage_full"
-        assert "palaver.db" in home.status()["storage"]
+        assert "tellwire.db" in home.status()["storage"]
         pid = home.pid
         assert {await refusal_of(alice.send("bob", ROW)) for _ in range(20)} == {"storage_full"}
         assert home.pid == pid
@@ -51,7 +51,7 @@ async def test_a_full_disk_refuses_writing_serves_reading_and_loses_nothing_ackn
     home.end()
     home.up(store_bytes_max=64 << 20)
     assert home.status()["storage"] == "ok"
-    async with palaver.connect("bob", home=home.path, autostart=False) as again:
+    async with tellwire.connect("bob", home=home.path, autostart=False) as again:
         assert again.name == "bob"
         assert await drain(again, len(acked)) == acked
         assert await again.messages(wait_s=0.3) == []
@@ -61,12 +61,12 @@ async def refusal_of(call: Awaitable[object]) -> str:
     """The code with which a call is refused."""
     try:
         await call
-    except palaver.PalaverError as error:
+    except tellwire.TellwireError as error:
         return error.code
     return "accepted"
 
 
-async def drain(agent: palaver.Agent, count: int) -> list[int]:
+async def drain(agent: tellwire.Agent, count: int) -> list[int]:
     """The numbers of all messages that come."""
     got: list[int] = []
     while len(got) < count:
@@ -82,8 +82,8 @@ async def test_the_broker_goes_on_by_itself_once_the_disk_has_room_again(home: H
     """A lock on the file by another program stands for the full disk: both clear by themselves."""
     home.up(beat_s=0.05)
     async with (
-        palaver.connect("alice", home=home.path, autostart=False) as alice,
-        palaver.connect("bob", home=home.path, autostart=False) as bob,
+        tellwire.connect("alice", home=home.path, autostart=False) as alice,
+        tellwire.connect("bob", home=home.path, autostart=False) as bob,
     ):
         blocker = sqlite3.connect(home.settings.database, isolation_level=None)
         blocker.execute("begin immediate")
@@ -147,14 +147,14 @@ def change(path: Path, statement: str) -> None:
         (damage_head, 74, "damaged"),
         (damage_page, 74, "damaged"),
         (damage_journal, 74, "damaged"),
-        (make_newer, 76, "newer palaver"),
-        (make_foreign, 74, "not palaver's"),
+        (make_newer, 76, "newer tellwire"),
+        (make_foreign, 74, "not tellwire's"),
     ],
 )
 async def test_a_file_that_is_damaged_newer_or_foreign_is_refused_and_left_as_it_is(
     home: Home, harm: Callable[[Path], None], code: int, words: str
 ) -> None:
-    async with palaver.connect("alice", home=home.path), palaver.connect("bob", home=home.path) as bob:
+    async with tellwire.connect("alice", home=home.path), tellwire.connect("bob", home=home.path) as bob:
         await bob.send("alice", "precious")
     home.signal(home.KILL)
     home.end()
@@ -162,11 +162,11 @@ async def test_a_file_that_is_damaged_newer_or_foreign_is_refused_and_left_as_it
     change(path, "select 1")
     harm(path)
     before = path.read_bytes()
-    done = home.palaver("up", "--detach")
+    done = home.tellwire("up", "--detach")
     assert (done.returncode, words in done.stderr) == (code, True), done.stderr
     async with asyncio.timeout(5):
-        with pytest.raises(palaver.PalaverError) as refused:
-            await palaver.connect("alice", home=home.path).__aenter__()
+        with pytest.raises(tellwire.TellwireError) as refused:
+            await tellwire.connect("alice", home=home.path).__aenter__()
     assert refused.value.code == "not_started"
     assert words in refused.value.message
     assert path.read_bytes() == before
@@ -175,14 +175,14 @@ async def test_a_file_that_is_damaged_newer_or_foreign_is_refused_and_left_as_it
 
 @pytest.mark.requirement("NET-9", "SEC-3")
 def test_a_read_only_database_is_refused_at_the_start_and_left_as_it_is(home: Home) -> None:
-    with palaver.connect_sync("alice", home=home.path):
+    with tellwire.connect_sync("alice", home=home.path):
         pass
-    assert home.palaver("down").returncode == 0
+    assert home.tellwire("down").returncode == 0
     path = home.settings.database
     before = path.read_bytes()
     path.chmod(0o400)
     done = subprocess.run(
-        [*as_plain_owner(), *palaver_command("up", "--detach")],
+        [*as_plain_owner(), *tellwire_command("up", "--detach")],
         env=home.environment(),
         cwd=ROOT,
         capture_output=True,

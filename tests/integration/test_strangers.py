@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from palaver import Agent
-from palaver.integrations.install.endpoint import HookEndpoint
+from tellwire import Agent
+from tellwire.integrations.install.endpoint import HookEndpoint
 from tests.integration.fake_claude import SESSION as KID
 from tests.integration.fake_clients import FakeClient
 from tests.integration.hook_client import SESSION, Client, activity, open_client, restart, state_of
@@ -74,7 +74,7 @@ async def test_a_stranger_in_the_folder_of_a_scoped_child_is_not_that_child(
     mine = tmp_path / "src"
     mine.mkdir()
     words = ["kid", CLAUDE, "--task", "Work.", "--scope", str(mine), "--headless", "--cwd", str(ROOT)]
-    started = await boss.do("palaver", words=["spawn", *words])
+    started = await boss.do("tellwire", words=["spawn", *words])
     assert started["code"] == 0, started
     await until(lambda: busy(alice, "kid"), what="a child at work")
     sent = await alice.send("kid", "For the kid alone.")

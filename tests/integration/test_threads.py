@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import pytest
 
-from palaver import Agent
-from palaver.broker.engine import Engine
-from palaver.gateways import threads as module
-from palaver.gateways.app_server import AppServer, AppServerError
-from palaver.gateways.joining import PROBE
-from palaver.gateways.threads import Threads
-from palaver.integrations.codex import NAME
-from palaver.integrations.hooks import HookEvent
+from tellwire import Agent
+from tellwire.broker.engine import Engine
+from tellwire.gateways import threads as module
+from tellwire.gateways.app_server import AppServer, AppServerError
+from tellwire.gateways.joining import PROBE
+from tellwire.gateways.threads import Threads
+from tellwire.integrations.codex import NAME
+from tellwire.integrations.hooks import HookEvent
 from tests.integration.hook_client import CODEX, Client, activity, read, restart, state_of
 from tests.integration.world import Home, Join, until
 
@@ -409,7 +409,7 @@ async def test_a_question_to_a_server_that_misbehaves_fails_in_time(
 
 
 @pytest.mark.requirement("REC-1", stage="clients")
-async def test_a_call_that_palaver_has_the_server_make_is_no_evidence(
+async def test_a_call_that_tellwire_has_the_server_make_is_no_evidence(
     running: Home, codex_home: Path, join: Join
 ) -> None:
     alice = await join("alice")

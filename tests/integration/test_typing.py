@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from palaver import Agent
-from palaver.spawn.panes import WAKE_LINE
+from tellwire import Agent
+from tellwire.spawn.panes import WAKE_LINE
 from tests.integration.test_panes import Screen
 from tests.integration.tmux import Tmux
 from tests.integration.world import Home, Join, pass_time, until
@@ -46,7 +46,7 @@ async def client(home: Home, tmp_path: Path) -> AsyncIterator[Client]:
     home.up()
     usual = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TERM": "xterm", "LANG": "C.UTF-8"}
     words = (sys.executable, "-m", "tests.integration.prompting", str(tmp_path), "worker")
-    async with Tmux.open(*words, environment={**usual, "PALAVER_HOME": str(home.path)}) as tmux:
+    async with Tmux.open(*words, environment={**usual, "TELLWIRE_HOME": str(home.path)}) as tmux:
         opened = Client(tmux, tmp_path, "")
         await opened.shows("Type your message")
         yield opened
@@ -133,7 +133,7 @@ async def test_a_muted_agent_is_not_woken_until_it_is_no_longer(
     client: Client, home: Home, join: Join
 ) -> None:
     alice = await join("alice")
-    assert home.palaver("mute", "worker", "--for", "1h").returncode != 0, "only the operator, and itself"
+    assert home.tellwire("mute", "worker", "--for", "1h").returncode != 0, "only the operator, and itself"
     client.tell(do="mute")
     await until(lambda: muted(alice, expected=True), what="muted")
     sent = await alice.send("worker", "Is it done?")
@@ -154,11 +154,11 @@ async def test_a_setting_switches_typing_off(home: Home, tmp_path: Path, join: J
     home.up(typing="false")
     usual = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TERM": "xterm", "LANG": "C.UTF-8"}
     words = (sys.executable, "-m", "tests.integration.prompting", str(tmp_path), "worker")
-    async with Tmux.open(*words, environment={**usual, "PALAVER_HOME": str(home.path)}) as tmux:
+    async with Tmux.open(*words, environment={**usual, "TELLWIRE_HOME": str(home.path)}) as tmux:
         await Client(tmux, tmp_path, "").shows("Type your message")
         alice = await join("alice")
         assert await wake_of(alice) == ("idle", False, "switched off in the settings")
-        listed = home.palaver("list").stdout
+        listed = home.tellwire("list").stdout
         assert "not wakeable" in listed
         await alice.send("worker", "Is it done?")
         await pass_time(NEVER_S)

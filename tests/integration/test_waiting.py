@@ -5,13 +5,13 @@ import sqlite3
 
 import pytest
 
-import palaver
-from palaver.protocol.ids import parse_message_id
+import tellwire
+from tellwire.protocol.ids import parse_message_id
 from tests.integration.program import StartProgram
 from tests.integration.world import Home, Join, take, until
 
 
-async def is_status(agent: palaver.Agent, message: str, wanted: dict[str, str]) -> bool:
+async def is_status(agent: tellwire.Agent, message: str, wanted: dict[str, str]) -> bool:
     """Whether a message has got so far."""
     return await agent.status(message) == wanted
 
@@ -21,12 +21,12 @@ async def test_an_expired_message_is_told_to_its_sender_once_and_never_delivered
     quick: Home, join: Join
 ) -> None:
     alice = await join("alice")
-    async with palaver.connect("bob", home=quick.path):
+    async with tellwire.connect("bob", home=quick.path):
         pass
     receipt = await alice.send("bob", "only now", ttl_s=0.3)
     kept = await alice.send("bob", "any time")
     (told,) = await alice.messages(wait_s=5)
-    assert (told.sender, told.kind, told.re) == ("palaver", "notification", receipt.id)
+    assert (told.sender, told.kind, told.re) == ("tellwire", "notification", receipt.id)
     assert receipt.id in told.body
     assert "bob" in told.body
     await alice.confirm([told])
@@ -53,7 +53,7 @@ async def test_mail_for_an_absent_agent_waits_through_a_restart_and_comes_in_ord
     home: Home, join: Join
 ) -> None:
     alice = await join("alice")
-    async with palaver.connect("bob", home=home.path):
+    async with tellwire.connect("bob", home=home.path):
         pass
     for number in range(50):
         assert (await alice.send("bob", number)).status == "queued"
@@ -68,7 +68,7 @@ async def test_mail_for_an_absent_agent_waits_through_a_restart_and_comes_in_ord
 @pytest.mark.requirement("F2-6", "F2-2", "NET-9")
 async def test_a_restart_keeps_subscriptions_groups_capabilities_and_metadata(home: Home, join: Join) -> None:
     alice = await join("alice")
-    async with palaver.connect(
+    async with tellwire.connect(
         "absent", home=home.path, capabilities=["sleep"], metadata={"model": "m"}
     ) as gone:
         await gone.subscribe("#build")
@@ -95,7 +95,7 @@ async def test_a_restart_keeps_subscriptions_groups_capabilities_and_metadata(ho
     assert [message.body for message in await later.messages(wait_s=5)] == ["green"]
 
 
-async def is_back(agent: palaver.Agent, name: str) -> bool:
+async def is_back(agent: tellwire.Agent, name: str) -> bool:
     """Whether `name` is online."""
     return (await agent.peer(name)).status == "online"
 
@@ -104,7 +104,7 @@ async def is_back(agent: palaver.Agent, name: str) -> bool:
 async def test_what_an_application_sees_is_already_on_disk(home: Home, join: Join) -> None:
     alice, bob = await join("alice"), await join("bob")
 
-    def stored(message: palaver.Message) -> str:
+    def stored(message: tellwire.Message) -> str:
         with sqlite3.connect(f"file:{home.settings.database}?mode=ro", uri=True) as database:
             query = "select body from messages where seq = ?"
             row = database.execute(query, (parse_message_id(message.id),)).fetchone()

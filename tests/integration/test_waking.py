@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import palaver
-from palaver.gateways.turns import RETRY_LINE
+import tellwire
+from tellwire.gateways.turns import RETRY_LINE
 from tests.integration.hook_client import Claude, open_claude, restart
 from tests.integration.world import WITHIN_S, Home, Join
 
@@ -36,7 +36,7 @@ async def woken(claude: Claude) -> str:
     return done["err"]
 
 
-async def note_of(alice: palaver.Agent) -> str:
+async def note_of(alice: tellwire.Agent) -> str:
     """What the listing says of the way that wakes the worker."""
     return next(path.note for path in (await alice.peer("worker")).paths if path.name == "waiter")
 

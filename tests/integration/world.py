@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
-from palaver import Agent, Message
-from palaver.settings import Settings, load_settings
+from tellwire import Agent, Message
+from tellwire.settings import Settings, load_settings
 
 ROOT = Path(__file__).parent.parent.parent
 POLL_S = 0.01
@@ -83,13 +83,13 @@ class Home:
 
     def environment(self, **settings: object) -> dict[str, str]:
         """The environment of a process that belongs to this home."""
-        words = {f"PALAVER_{name.upper()}": str(value) for name, value in settings.items()}
-        return {**os.environ, "PALAVER_HOME": str(self.path), **words}
+        words = {f"TELLWIRE_{name.upper()}": str(value) for name, value in settings.items()}
+        return {**os.environ, "TELLWIRE_HOME": str(self.path), **words}
 
-    def palaver(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    def tellwire(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
         """Run the command line."""
         return subprocess.run(
-            palaver_command(*arguments),
+            tellwire_command(*arguments),
             env=self.environment(**settings),
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
@@ -101,13 +101,13 @@ class Home:
 
     def up(self, **settings: object) -> int:
         """Start a broker in the background; its pid."""
-        done = self.palaver("up", "--detach", **settings)
+        done = self.tellwire("up", "--detach", **settings)
         assert done.returncode == 0, done.stderr
         return self.pid
 
     def status(self) -> dict[str, Any]:
-        """What `palaver status --json` tells."""
-        done = self.palaver("status", "--json")
+        """What `tellwire status --json` tells."""
+        done = self.tellwire("status", "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -125,14 +125,14 @@ class Home:
     def brokers(self) -> list[int]:
         """Living processes that have this home's database open."""
         database = str(self.settings.database)
-        return [pid for pid in palaver_processes() if database in open_files(pid)]
+        return [pid for pid in tellwire_processes() if database in open_files(pid)]
 
     def starters(self) -> list[int]:
         """Living processes that run or start a broker for this home."""
-        mark = f"PALAVER_HOME={self.path}".encode()
+        mark = f"TELLWIRE_HOME={self.path}".encode()
         return [
             pid
-            for pid in palaver_processes()
+            for pid in tellwire_processes()
             if mark in read_proc(pid, "environ").split(b"\0") and read_proc(pid, "cmdline")
         ]
 
@@ -147,17 +147,17 @@ class Home:
             time.sleep(POLL_S)
 
 
-def palaver_command(*arguments: str) -> list[str]:
+def tellwire_command(*arguments: str) -> list[str]:
     """The command line as it is installed."""
-    return [str(Path(sys.executable).with_name("palaver")), *arguments]
+    return [str(Path(sys.executable).with_name("tellwire")), *arguments]
 
 
-def palaver_processes() -> Iterator[int]:
+def tellwire_processes() -> Iterator[int]:
     """Processes whose command line tells that they are, or start, a broker."""
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             line = read_proc(int(entry.name), "cmdline")
-            if b"palaver.cli" in line or b"/palaver\0" in line:
+            if b"tellwire.cli" in line or b"/tellwire\0" in line:
                 yield int(entry.name)
 
 
@@ -199,8 +199,8 @@ class Raw:
         reader, writer = await asyncio.open_unix_connection(str(home.settings.socket), limit=LINE_BYTES_MAX)
         raw = cls(reader, writer)
         if greet:
-            await raw.write(b'{"palaver":1,"program":"test"}\n')
-            assert (await raw.frame())["palaver"] == 1
+            await raw.write(b'{"tellwire":1,"program":"test"}\n')
+            assert (await raw.frame())["tellwire"] == 1
         return raw
 
     async def write(self, data: bytes) -> None:

@@ -1,1 +1,1 @@
-"""Clients that are not ours talk to ``palaver mcp``; run by ``make test-mcp``, which needs Node."""
+"""Clients that are not ours talk to ``tellwire mcp``; run by ``make test-mcp``, which needs Node."""

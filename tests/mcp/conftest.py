@@ -17,9 +17,9 @@ from tests.mcp.node import Conformance, Inspector
 def server_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
     """The stdio server under test, as a command line, and a broker of its own behind it."""
     home = tmp_path_factory.mktemp("home")
-    palaver = str(Path(sys.executable).parent / "palaver")
-    yield ("env", f"PALAVER_HOME={home}", palaver, "mcp")
-    subprocess.run([palaver, "down"], env={"PALAVER_HOME": str(home)}, check=True, timeout=30)
+    tellwire = str(Path(sys.executable).parent / "tellwire")
+    yield ("env", f"TELLWIRE_HOME={home}", tellwire, "mcp")
+    subprocess.run([tellwire, "down"], env={"TELLWIRE_HOME": str(home)}, check=True, timeout=30)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from palaver.core.context import (
+from tellwire.core.context import (
     ExpireDue,
     ForgetAbsent,
     HandOver,
@@ -21,13 +21,13 @@ from palaver.core.context import (
     MarkSilent,
     StartBroker,
 )
-from palaver.core.limits import Limits
-from palaver.core.state import Agent, format_snapshot, parse_snapshot
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.ids import format_id, parse_message_id
-from palaver.protocol.operations.agents import UpdateAgent
-from palaver.protocol.operations.messages import SendMessage, Sent
-from palaver.protocol.operations.topics import Subscribe, Unsubscribe
+from tellwire.core.limits import Limits
+from tellwire.core.state import Agent, format_snapshot, parse_snapshot
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.ids import format_id, parse_message_id
+from tellwire.protocol.operations.agents import UpdateAgent
+from tellwire.protocol.operations.messages import SendMessage, Sent
+from tellwire.protocol.operations.topics import Subscribe, Unsubscribe
 from tests.properties.world import PULLING, Ledger
 from tests.unit.mesh import Mesh
 
@@ -75,7 +75,7 @@ class KernelMachine(RuleBasedStateMachine):
         try:
             caller = self.mesh.caller(name) if name is not None else None
             return self.mesh.run(command, caller) if caller is not None else self.mesh.run(command)
-        except PalaverError:
+        except TellwireError:
             return None
 
     def pick(self, place: int) -> str:
@@ -100,7 +100,7 @@ class KernelMachine(RuleBasedStateMachine):
         before = {agent.id: (agent.session, list(agent.leased)) for agent in self.mesh.state.agents.values()}
         try:
             reply = self.mesh.register(name, session=word, kind=kind, pulls=word in PULLING)
-        except PalaverError:
+        except TellwireError:
             return
         agent = self.mesh.state.agents[reply.id]
         assert agent.online

@@ -15,11 +15,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from palaver.core.context import Caller, Context, HandOver
-from palaver.core.limits import Limits
-from palaver.core.notices import held_back
-from palaver.core.state import format_snapshot, parse_snapshot
-from palaver.protocol.ids import parse_message_id
+from tellwire.core.context import Caller, Context, HandOver
+from tellwire.core.limits import Limits
+from tellwire.core.notices import held_back
+from tellwire.core.state import format_snapshot, parse_snapshot
+from tellwire.protocol.ids import parse_message_id
 from tests.unit.linking import Conversation
 
 NAMES = ("ann", "bob", "cat")

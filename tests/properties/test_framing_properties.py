@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from palaver.core.framing import neutralise, render_batch, render_message, render_network, render_page
-from palaver.core.modes import MODES
-from palaver.protocol.operations.messages import MessageRecord
+from tellwire.core.framing import neutralise, render_batch, render_message, render_network, render_page
+from tellwire.core.modes import MODES
+from tellwire.protocol.operations.messages import MessageRecord
 
 pytestmark = pytest.mark.requirement("SEC-2", stage="mcp")
 
@@ -70,8 +70,8 @@ PIECES = [
         " id=m1",
         " from=operator",
         ' from="operator"',
-        "palaver",
-        "[palaver:",
+        "tellwire",
+        "[tellwire:",
         "id=m1",
         "[2026-01-01T",
         " from=x",
@@ -254,8 +254,8 @@ def test_a_batch_reads_back_as_the_messages_it_was_made_of(messages: list[Messag
         if isinstance(message.body, str):
             assert frame.body == neutralise(message.body)
     assert not FORBIDDEN.search(text)
-    assert header.startswith("[palaver: ")
-    assert not re.search(r"\[[\s/\\]*palaver\s*:", rest, re.IGNORECASE)
+    assert header.startswith("[tellwire: ")
+    assert not re.search(r"\[[\s/\\]*tellwire\s*:", rest, re.IGNORECASE)
 
 
 @given(st.one_of(TEXTS, JSON), st.integers(0, 300), st.integers(1, 300))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from palaver.core.context import ExpireDue, MarkAlive, MarkSilent
-from palaver.protocol.events import MessagesDelivered, SessionStarted
-from palaver.protocol.operations.topics import Subscribe
+from tellwire.core.context import ExpireDue, MarkAlive, MarkSilent
+from tellwire.protocol.events import MessagesDelivered, SessionStarted
+from tellwire.protocol.operations.topics import Subscribe
 from tests.properties.machine import KernelMachine
 
 

@@ -20,16 +20,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from palaver.core.children import ENDINGS
-from palaver.core.claims import overlaps
-from palaver.core.context import EndSession, HandOver, NoteChildEnd, ReserveAsk, StartBroker
-from palaver.core.limits import Limits
-from palaver.core.lineage import APPLIERS
-from palaver.core.scopes import claims_of, line_above, owner_of
-from palaver.core.state import format_snapshot, parse_snapshot
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import Audience, MessageQueued
-from palaver.protocol.lineage import (
+from tellwire.core.children import ENDINGS
+from tellwire.core.claims import overlaps
+from tellwire.core.context import EndSession, HandOver, NoteChildEnd, ReserveAsk, StartBroker
+from tellwire.core.limits import Limits
+from tellwire.core.lineage import APPLIERS
+from tellwire.core.scopes import claims_of, line_above, owner_of
+from tellwire.core.state import format_snapshot, parse_snapshot
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import Audience, MessageQueued
+from tellwire.protocol.lineage import (
     ChildConfirmed,
     ChildEnded,
     ChildFailed,
@@ -39,11 +39,11 @@ from palaver.protocol.lineage import (
     ScopeReleased,
     ScopeSubDelegated,
 )
-from palaver.protocol.operations.agents import UpdateAgent
-from palaver.protocol.operations.asking import AskAgent, CancelAsk
-from palaver.protocol.operations.children import SpawnAgent, StopAgent
-from palaver.protocol.operations.peers import MeshPolicy, RegisterPeer, RemovePeer
-from palaver.protocol.operations.scopes import ClaimScope, ReleaseScope, ScopeRule
+from tellwire.protocol.operations.agents import UpdateAgent
+from tellwire.protocol.operations.asking import AskAgent, CancelAsk
+from tellwire.protocol.operations.children import SpawnAgent, StopAgent
+from tellwire.protocol.operations.peers import MeshPolicy, RegisterPeer, RemovePeer
+from tellwire.protocol.operations.scopes import ClaimScope, ReleaseScope, ScopeRule
 from tests.unit.kin import Family
 from tests.unit.mesh import OPERATOR
 
@@ -70,7 +70,7 @@ class FamilyMachine(RuleBasedStateMachine):
     def attempt(self, command: Any, name: str) -> Any:
         try:
             return self.mesh.run(command, self.mesh.caller(name))
-        except PalaverError:
+        except TellwireError:
             return None
 
     def pick(self, place: int) -> str:
@@ -102,7 +102,7 @@ class FamilyMachine(RuleBasedStateMachine):
         """The whole way at once: most of what can go wrong needs several generations."""
         try:
             self.mesh.bear(self.pick(place), name, path)
-        except PalaverError:
+        except TellwireError:
             return
 
     @rule(place=PLACE, steps=st.integers(0, 3), client=st.sampled_from(["codex", "command"]))
@@ -237,7 +237,7 @@ class FamilyMachine(RuleBasedStateMachine):
         if meant == 0 and len(self.mesh.state.agents) > 1:
             try:
                 self.mesh.forget(name)
-            except PalaverError:
+            except TellwireError:
                 assert self.mesh.agent(name).id in self.mesh.state.children
         elif self.mesh.state.find("ann") is None:
             self.mesh.register("ann", kind="codex")

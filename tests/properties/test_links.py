@@ -16,14 +16,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from palaver.core.context import MarkSilent, StartBroker
-from palaver.core.limits import Limits
-from palaver.core.link_roster import ENDED
-from palaver.core.state import format_snapshot, parse_snapshot
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import MessageQueued
-from palaver.protocol.operations.links import AddMember, CloseLink, LeaveLink, ResumeLink
-from palaver.protocol.operations.listeners import Listen
+from tellwire.core.context import MarkSilent, StartBroker
+from tellwire.core.limits import Limits
+from tellwire.core.link_roster import ENDED
+from tellwire.core.state import format_snapshot, parse_snapshot
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import MessageQueued
+from tellwire.protocol.operations.links import AddMember, CloseLink, LeaveLink, ResumeLink
+from tellwire.protocol.operations.listeners import Listen
 from tests.properties.talk_model import Talk
 from tests.unit.linking import Conversation
 
@@ -80,7 +80,7 @@ class LinkMachine(RuleBasedStateMachine):
         """Run a command; None if it is refused."""
         try:
             return self.talk.run(command, self.talk.caller(name))
-        except PalaverError:
+        except TellwireError:
             return None
 
     def present(self, name: str) -> bool:
@@ -108,7 +108,7 @@ class LinkMachine(RuleBasedStateMachine):
         wanted = opener not in others and 2 <= len(members) <= LIMITS.link_members_max
         try:
             record = self.talk.open(opener, *sorted(others), share=share)
-        except PalaverError:
+        except TellwireError:
             assert not (wanted and (fits or mine)), "refused without a reason"
             return
         assert wanted
@@ -122,7 +122,7 @@ class LinkMachine(RuleBasedStateMachine):
         mine = next((key for key in known if to in self.model.links[key].members), "")
         try:
             sent = self.talk.direct(sender, to, "direct")
-        except PalaverError:
+        except TellwireError:
             return
         if sender == to:
             assert sent.status == "refused"
@@ -193,7 +193,7 @@ class LinkMachine(RuleBasedStateMachine):
         try:
             self.talk.send(name, f"link:{key}", "said")
             refused = False
-        except PalaverError:
+        except TellwireError:
             refused = True
         assert refused is not may
         if refused:

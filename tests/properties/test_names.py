@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.context import Caller, PlaceSession, Seat
-from palaver.protocol.operations.agents import RegisterAgent, Registered
+from tellwire.core.context import Caller, PlaceSession, Seat
+from tellwire.protocol.operations.agents import RegisterAgent, Registered
 from tests.unit.mesh import Mesh
 
 FOLDER = "/home/u/shop"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from math import inf
 
-from palaver.core.names import FORMER_NAMES_MAX
-from palaver.core.state import Agent, Receipt
-from palaver.protocol.events import (
+from tellwire.core.names import FORMER_NAMES_MAX
+from tellwire.core.state import Agent, Receipt
+from tellwire.protocol.events import (
     AgentForgotten,
     AgentOffline,
     Audience,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 Hook: TypeAlias = Callable[..., Awaitable[str]]
 """Tells the broker of an event; the text that its answer puts into the context."""
 PID = 4_194_000
-MARK = re.compile(r"peer-message id=\S{1,80} from=|palaver: notice id=\S{1,80} ")
+MARK = re.compile(r"peer-message id=\S{1,80} from=|tellwire: notice id=\S{1,80} ")
 
 
 class Entry(NamedTuple):

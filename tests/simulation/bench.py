@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from palaver.broker.ports import Journal
-from palaver.core.context import EndSession
-from palaver.core.limits import Limits
-from palaver.core.state import Agent
-from palaver.protocol.operations import AnyOperation
-from palaver.protocol.operations.agents import RegisterAgent, Registered
-from palaver.protocol.operations.messages import Offer
+from tellwire.broker.ports import Journal
+from tellwire.core.context import EndSession
+from tellwire.core.limits import Limits
+from tellwire.core.state import Agent
+from tellwire.protocol.operations import AnyOperation
+from tellwire.protocol.operations.agents import RegisterAgent, Registered
+from tellwire.protocol.operations.messages import Offer
 from tests.simulation.broker import Life, Port, Tap, Time
 
 

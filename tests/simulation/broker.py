@@ -9,19 +9,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
-from palaver.broker.clock import Clock
-from palaver.broker.engine import Engine
-from palaver.broker.loading import load_state
-from palaver.broker.ports import Journal
-from palaver.core.context import Caller
-from palaver.core.limits import Limits
-from palaver.core.records import Commit
-from palaver.core.state import State
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.frames import parse_broker_frame
-from palaver.protocol.ids import parse_message_id
-from palaver.protocol.operations.base import Reply
-from palaver.protocol.operations.messages import Offer
+from tellwire.broker.clock import Clock
+from tellwire.broker.engine import Engine
+from tellwire.broker.loading import load_state
+from tellwire.broker.ports import Journal
+from tellwire.core.context import Caller
+from tellwire.core.limits import Limits
+from tellwire.core.records import Commit
+from tellwire.core.state import State
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.frames import parse_broker_frame
+from tellwire.protocol.ids import parse_message_id
+from tellwire.protocol.operations.base import Reply
+from tellwire.protocol.operations.messages import Offer
 
 TURNS_MAX = 10_000
 
@@ -47,7 +47,7 @@ class Tap:
         if fate == "before":
             raise Crash(fate)
         if fate not in ("", "after"):
-            raise PalaverError(fate, "As the test wants it.")
+            raise TellwireError(fate, "As the test wants it.")
         self.inner.commit(commit)
         self.last = commit.seq
         if fate == "after":
@@ -55,7 +55,7 @@ class Tap:
 
     def probe(self) -> None:
         if (fate := self.fate()) not in ("", "before", "after"):
-            raise PalaverError(fate, "As the test wants it.")
+            raise TellwireError(fate, "As the test wants it.")
         self.inner.probe()
 
     def __getattr__(self, name: str) -> Any:
@@ -115,11 +115,11 @@ class Life:
     def state(self) -> State:
         return self.engine.state
 
-    def _die(self, error: PalaverError) -> None:
+    def _die(self, error: TellwireError) -> None:
         raise Crash(error.code)
 
 
-Said = tuple[int, Reply | PalaverError | Offer]
+Said = tuple[int, Reply | TellwireError | Offer]
 
 
 class Port:
@@ -143,7 +143,7 @@ class Port:
         self._check_durable()
         self._out.append((n, reply))
 
-    def refuse(self, n: int, error: PalaverError) -> None:
+    def refuse(self, n: int, error: TellwireError) -> None:
         self._out.append((n, error))
 
     def offer(self, frame: bytes) -> None:
@@ -173,5 +173,5 @@ class Port:
     def detach(self) -> None:
         self.caller = Caller(kind="script")
 
-    def dismiss(self, error: PalaverError) -> None:
+    def dismiss(self, error: TellwireError) -> None:
         self.farewell = error.code

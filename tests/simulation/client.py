@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from palaver.core.context import EndSession
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.operations import AnyOperation
-from palaver.protocol.operations.agents import RegisterAgent, Registered
-from palaver.protocol.operations.messages import (
+from tellwire.core.context import EndSession
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations import AnyOperation
+from tellwire.protocol.operations.agents import RegisterAgent, Registered
+from tellwire.protocol.operations.messages import (
     Claimed,
     ClaimMessages,
     Confirmed,
@@ -122,7 +122,7 @@ class Client:
             for each in sorted(self.open):
                 self._submit(each)
         elif isinstance(operation, SendMessage):
-            if isinstance(said, PalaverError):
+            if isinstance(said, TellwireError):
                 self.refused[operation.body] = said.code
             else:
                 assert isinstance(said, Sent)

@@ -17,24 +17,24 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from palaver.broker.clock import Clock
-from palaver.broker.engine import Engine
-from palaver.broker.server import Server
-from palaver.core.context import Caller, EndSession
-from palaver.core.limits import Limits
-from palaver.core.state import Agent
-from palaver.gateways.books import Book
-from palaver.gateways.desk import Desk
-from palaver.gateways.hooks import Hooks
-from palaver.gateways.inside import INTEGRATIONS
-from palaver.integrations.opencode import make_opencode
-from palaver.integrations.pi import make_pi
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.ids import parse_message_id
-from palaver.protocol.operations.agents import PathRecord, RegisterAgent
-from palaver.protocol.operations.messages import SendMessage
-from palaver.spawn.panes import WAKE_LINE
-from palaver.store.memory_journal import MemoryJournal
+from tellwire.broker.clock import Clock
+from tellwire.broker.engine import Engine
+from tellwire.broker.server import Server
+from tellwire.core.context import Caller, EndSession
+from tellwire.core.limits import Limits
+from tellwire.core.state import Agent
+from tellwire.gateways.books import Book
+from tellwire.gateways.desk import Desk
+from tellwire.gateways.hooks import Hooks
+from tellwire.gateways.inside import INTEGRATIONS
+from tellwire.integrations.opencode import make_opencode
+from tellwire.integrations.pi import make_pi
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.ids import parse_message_id
+from tellwire.protocol.operations.agents import PathRecord, RegisterAgent
+from tellwire.protocol.operations.messages import SendMessage
+from tellwire.spawn.panes import WAKE_LINE
+from tellwire.store.memory_journal import MemoryJournal
 from tests.simulation.agent_models import MODELS, PID, Claude, Entry, Model, Plugin, marks_of
 
 FRAME = re.compile(r"<peer-message id=(\w+) from=[^>]*>")
@@ -417,7 +417,7 @@ def copies(asked: list[Entry], *, marked: bool = False) -> dict[str, set[int]]:
     return found
 
 
-def _fail(error: PalaverError) -> None:
+def _fail(error: TellwireError) -> None:
     raise AssertionError(error)
 
 

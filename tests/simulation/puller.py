@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from palaver.core.context import EndSession, NoteEvidence, ReturnLease
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.operations import AnyOperation
-from palaver.protocol.operations.agents import Done, RegisterAgent, Registered
-from palaver.protocol.operations.messages import MessageRecord, Offer, TakeMessages, Taken
+from tellwire.core.context import EndSession, NoteEvidence, ReturnLease
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations import AnyOperation
+from tellwire.protocol.operations.agents import Done, RegisterAgent, Registered
+from tellwire.protocol.operations.messages import MessageRecord, Offer, TakeMessages, Taken
 from tests.simulation.broker import Life, Port
 from tests.simulation.client import Client
 
@@ -165,8 +165,8 @@ class Puller(Client):
         for n in self.cancelled:
             self._return(n)
 
-    def _take(self, word: str, said: Taken | PalaverError) -> None:
-        if isinstance(said, PalaverError):
+    def _take(self, word: str, said: Taken | TellwireError) -> None:
+        if isinstance(said, TellwireError):
             self.news = True
             return
         self.answered.add(word)

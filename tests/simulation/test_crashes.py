@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from palaver.broker.ports import Journal
-from palaver.core.limits import Limits
-from palaver.core.state import format_snapshot
-from palaver.protocol.events import MessageQueued, parse_batch
-from palaver.store.memory_journal import MemoryJournal
-from palaver.store.sqlite_journal import SqliteJournal
+from tellwire.broker.ports import Journal
+from tellwire.core.limits import Limits
+from tellwire.core.state import format_snapshot
+from tellwire.protocol.events import MessageQueued, parse_batch
+from tellwire.store.memory_journal import MemoryJournal
+from tellwire.store.sqlite_journal import SqliteJournal
 from tests.simulation.broker import Crash, Life, Tap, Time
 from tests.simulation.client import Client
 from tests.simulation.puller import Puller
@@ -220,5 +220,5 @@ def test_no_crash_at_a_commit_loses_doubles_or_reorders_in_memory(first: int) ->
 @pytest.mark.requirement("AUD-6", "NET-6", "REC-3", "NET-3")
 @pytest.mark.parametrize("seed", range(1000, 1025))
 def test_no_crash_at_a_commit_loses_doubles_or_reorders_on_disk(seed: int, tmp_path: Path) -> None:
-    world = simulate(seed, lambda: SqliteJournal(tmp_path / "palaver.db"), 60)
+    world = simulate(seed, lambda: SqliteJournal(tmp_path / "tellwire.db"), 60)
     world.tap.close()

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from palaver.broker import housekeeping
-from palaver.broker.housekeeping import Housekeeping
-from palaver.core.limits import Limits
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.operations.agents import RegisterAgent, UnregisterAgent
-from palaver.protocol.operations.base import Reply
-from palaver.protocol.operations.broker import BrokerStatus
-from palaver.protocol.operations.messages import ClaimMessages, ConfirmMessages, Offer, SendMessage
-from palaver.store.memory_journal import MemoryJournal
-from palaver.store.sqlite_journal import SqliteJournal
+from tellwire.broker import housekeeping
+from tellwire.broker.housekeeping import Housekeeping
+from tellwire.core.limits import Limits
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.agents import RegisterAgent, UnregisterAgent
+from tellwire.protocol.operations.base import Reply
+from tellwire.protocol.operations.broker import BrokerStatus
+from tellwire.protocol.operations.messages import ClaimMessages, ConfirmMessages, Offer, SendMessage
+from tellwire.store.memory_journal import MemoryJournal
+from tellwire.store.sqlite_journal import SqliteJournal
 from tests.simulation.bench import Bench, offers, repeats
 from tests.simulation.broker import Port
 
@@ -144,7 +144,7 @@ class Idle:
             act()
         pytest.fail("housekeeping never rests")
 
-    def _die(self, error: PalaverError) -> None:
+    def _die(self, error: TellwireError) -> None:
         raise AssertionError(error)
 
 
@@ -188,7 +188,7 @@ def test_history_goes_after_its_time_and_open_mail_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "SNAPSHOT_EVENTS", 5)
-    journal = SqliteJournal(tmp_path / "palaver.db")
+    journal = SqliteJournal(tmp_path / "tellwire.db")
     bench = Bench(journal, Limits(ttl_s=1e6))
     idle = Idle(bench)
     alice, bob = bench.join("alice"), bench.join("bob")

@@ -1,6 +1,6 @@
 """Random lives of a client beside the real hooks: once in a context, read by evidence, never stuck.
 
-`PALAVER_SEQUENCES=2000` plays so many in all, instead of the usual hundred.
+`TELLWIRE_SEQUENCES=2000` plays so many in all, instead of the usual hundred.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from palaver.integrations.transcripts import decoded, listed, mapping, string
+from tellwire.integrations.transcripts import decoded, listed, mapping, string
 from tests.simulation.agent_models import MODELS, Claude, Codex, Gemini, Model
 from tests.simulation.evidence_world import own_time, play, tell
 from tests.unit.transcripts import recorded_lines
 
-SEQUENCES = int(os.environ.get("PALAVER_SEQUENCES", "100"))
+SEQUENCES = int(os.environ.get("TELLWIRE_SEQUENCES", "100"))
 BATCH = 10
 MARK = re.compile(r"id=(m\w+) from=")
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from palaver.core.context import Caller, MarkAlive, MarkSilent, NoteEvidence, ReturnLease
-from palaver.core.limits import Limits
-from palaver.protocol.operations.agents import GetAgent, RegisterAgent, UpdateAgent
-from palaver.protocol.operations.messages import (
+from tellwire.core.context import Caller, MarkAlive, MarkSilent, NoteEvidence, ReturnLease
+from tellwire.core.limits import Limits
+from tellwire.protocol.operations.agents import GetAgent, RegisterAgent, UpdateAgent
+from tellwire.protocol.operations.messages import (
     ConfirmMessages,
     MessageStatus,
     SendMessage,
     TakeMessages,
     Taken,
 )
-from palaver.store.memory_journal import MemoryJournal
+from tellwire.store.memory_journal import MemoryJournal
 from tests.simulation.bench import Bench, offers, told
 from tests.simulation.broker import Crash, Port
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from palaver.core.context import ExpireDue, MarkSilent
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import BrokerStarted, parse_batch
-from palaver.protocol.operations.agents import (
+from tellwire.core.context import ExpireDue, MarkSilent
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import BrokerStarted, parse_batch
+from tellwire.protocol.operations.agents import (
     GetAgent,
     Heartbeat,
     ListAgents,
     RegisterAgent,
     UnregisterAgent,
 )
-from palaver.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
-from palaver.protocol.operations.messages import (
+from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
+from tellwire.protocol.operations.messages import (
     ClaimMessages,
     ConfirmMessages,
     MessageStatus,
@@ -27,16 +27,16 @@ from palaver.protocol.operations.messages import (
     SendMessage,
     Sent,
 )
-from palaver.protocol.operations.topics import Subscribe
-from palaver.store.memory_journal import MemoryJournal
-from palaver.store.sqlite_journal import SqliteJournal
+from tellwire.protocol.operations.topics import Subscribe
+from tellwire.store.memory_journal import MemoryJournal
+from tellwire.store.sqlite_journal import SqliteJournal
 from tests.simulation.bench import Bench, offers, repeats
 from tests.simulation.broker import Crash, Life, Port, Time
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    journal = MemoryJournal() if request.param == "memory" else SqliteJournal(tmp_path / "palaver.db")
+    journal = MemoryJournal() if request.param == "memory" else SqliteJournal(tmp_path / "tellwire.db")
     yield Bench(journal)
     journal.close()
 
@@ -53,7 +53,7 @@ def test_a_tick_that_cannot_be_stored_is_refused_whole_and_leaves_no_trace(bench
     bench.life.run()
     for n, port in calls.items():
         said = dict(port.heard)[n]
-        assert isinstance(said, PalaverError)
+        assert isinstance(said, TellwireError)
         assert said.code == "storage_full"
     assert offers(bob) == []
     assert (stranger.caller.agent, stranger.caller.holds) == ("", False)
@@ -73,7 +73,7 @@ def test_while_nothing_can_be_stored_everything_can_be_read(bench: Bench) -> Non
     assert [record.body for record in bench.call(bob, PeekMessages()).messages] == ["hi"]
     assert bench.call(alice, MessageStatus(id=message)).recipients[0].state == "delivered"
     assert bench.call(bob, ClaimMessages(ids=[message])).ids == [message]
-    assert not isinstance(bench.call(bob, Heartbeat()), PalaverError)
+    assert not isinstance(bench.call(bob, Heartbeat()), TellwireError)
     assert bench.life.equals_journal()
 
 
@@ -242,7 +242,7 @@ def test_an_error_of_the_sync_itself_stops_the_broker_at_once(bench: Bench, at: 
 
 def test_a_broker_that_cannot_store_its_start_does_not_start(bench: Bench) -> None:
     bench.full()
-    with pytest.raises(PalaverError) as caught:
+    with pytest.raises(TellwireError) as caught:
         Life(bench.tap, Time())
     assert caught.value.code == "storage_full"
 

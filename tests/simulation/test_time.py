@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from palaver.broker.identity import read_process
-from palaver.broker.server import Server
-from palaver.broker.ticker import Ticker
-from palaver.core.limits import Limits
-from palaver.protocol.frames import parse_welcome
-from palaver.protocol.operations.messages import ClaimMessages, SendMessage
-from palaver.store.memory_journal import MemoryJournal
+from tellwire.broker.identity import read_process
+from tellwire.broker.server import Server
+from tellwire.broker.ticker import Ticker
+from tellwire.core.limits import Limits
+from tellwire.protocol.frames import parse_welcome
+from tellwire.protocol.operations.messages import ClaimMessages, SendMessage
+from tellwire.store.memory_journal import MemoryJournal
 from tests.simulation.bench import Bench, offers, repeats
 from tests.simulation.broker import Port
 

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.integration.world import ROOT, WITHIN_S, Home, palaver_command
+from tests.integration.world import ROOT, WITHIN_S, Home, tellwire_command
 
 GOLDEN = Path(__file__).parent / "golden_cli"
-CLICK = "import sys; from palaver.cli.app import cli; sys.exit(cli.run(sys.argv[1:]))"
+CLICK = "import sys; from tellwire.cli.app import cli; sys.exit(cli.run(sys.argv[1:]))"
 
 
 class Done(NamedTuple):
@@ -35,7 +35,7 @@ def environment(home: Home, **settings: object) -> dict[str, str]:
 
 def run(home: Home, *words: str, stdin: str | bytes = b"", click: bool = False, **settings: Any) -> Done:
     """Run a command as a script: no terminal, no agent above. `click` leaves the fast commands out."""
-    command = [sys.executable, "-c", CLICK, *words] if click else palaver_command(*words)
+    command = [sys.executable, "-c", CLICK, *words] if click else tellwire_command(*words)
     done = subprocess.run(
         command,
         env=environment(home, **settings),
@@ -58,7 +58,7 @@ def run_at_terminal(home: Home, *words: str, columns: int = 80, **variables: str
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     child = subprocess.Popen(
-        palaver_command(*words),
+        tellwire_command(*words),
         env=env,
         cwd=ROOT,
         stdin=slave,
@@ -90,8 +90,8 @@ def run_at_terminal(home: Home, *words: str, columns: int = 80, **variables: str
 
 
 def check_golden(name: str, text: str) -> None:
-    """Compare with the stored sample; `PALAVER_WRITE_GOLDEN=1` writes it anew."""
+    """Compare with the stored sample; `TELLWIRE_WRITE_GOLDEN=1` writes it anew."""
     path = GOLDEN / name
-    if os.environ.get("PALAVER_WRITE_GOLDEN"):
+    if os.environ.get("TELLWIRE_WRITE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8"), f"{name}:\n{text}"

@@ -13,7 +13,7 @@ import termios
 from pathlib import Path
 from typing import Any
 
-from tests.integration.world import palaver_command
+from tests.integration.world import tellwire_command
 from tests.surfaces.cli_world import Done
 
 VERSIONS = {
@@ -34,7 +34,7 @@ class Person:
         self.project.mkdir(parents=True)
         self.bin = root / "bin"
         self.bin.mkdir()
-        self.state = self.home / ".local" / "state" / "palaver"
+        self.state = self.home / ".local" / "state" / "tellwire"
 
     def has(self, program: str, says: str, *, more: str = "") -> None:
         """Have a client on the PATH."""
@@ -55,7 +55,7 @@ class Person:
     def start(self, *words: str, **variables: str) -> subprocess.Popen[bytes]:
         """Begin a command, without a terminal."""
         return subprocess.Popen(
-            palaver_command(*words),
+            tellwire_command(*words),
             env=self.environment(**variables),
             cwd=self.project,
             stdin=subprocess.DEVNULL,
@@ -77,7 +77,7 @@ class Person:
         """Run a command at a terminal and give an answer."""
         master, slave = pty.openpty()
         child = subprocess.Popen(
-            palaver_command(*words),
+            tellwire_command(*words),
             env=self.environment(TERM="xterm", NO_COLOR="1"),
             cwd=self.project,
             stdin=slave,
@@ -106,7 +106,7 @@ class Person:
         return target
 
     def files(self) -> dict[str, bytes]:
-        """All files, but for palaver's own."""
+        """All files, but for tellwire's own."""
         return {
             str(path.relative_to(self.home)): path.read_bytes()
             for path in sorted(self.home.rglob("*"))
@@ -115,7 +115,7 @@ class Person:
 
     def plain(self, text: str) -> str:
         """Text without what differs from machine to machine."""
-        relay = re.compile(r"[^\s\"']*/palaver/relay/")
+        relay = re.compile(r"[^\s\"']*/tellwire/relay/")
         return relay.sub("RELAY/", text).replace(sys.executable, "PYTHON").replace(str(self.home), "~")
 
 

@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import palaver
-from palaver.client.agent import Agent
-from palaver.client.blocking import BlockingAgent
+import tellwire
+from tellwire.client.agent import Agent
+from tellwire.client.blocking import BlockingAgent
 from tests.integration.world import Home
 
 
 @pytest.mark.requirement("NET-2", "REC-1")
 def test_the_blocking_calls_do_what_the_others_do(home: Home) -> None:
     with (
-        palaver.connect_sync("alice", home=home.path) as alice,
-        palaver.connect_sync("bob", home=home.path, capabilities=["x"], metadata={"m": 1}) as bob,
+        tellwire.connect_sync("alice", home=home.path) as alice,
+        tellwire.connect_sync("bob", home=home.path, capabilities=["x"], metadata={"m": 1}) as bob,
     ):
         assert (alice.name, bob.name, alice.note) == ("alice", "bob", "")
         (peer,) = alice.peers(capability="x")
@@ -36,8 +36,8 @@ def test_the_blocking_calls_do_what_the_others_do(home: Home) -> None:
 @pytest.mark.requirement("REC-2")
 def test_iterating_confirms_the_message_before(home: Home) -> None:
     with (
-        palaver.connect_sync("alice", home=home.path) as alice,
-        palaver.connect_sync("bob", home=home.path) as bob,
+        tellwire.connect_sync("alice", home=home.path) as alice,
+        tellwire.connect_sync("bob", home=home.path) as bob,
     ):
         ids = [alice.send("bob", number).id for number in range(3)]
         for message in bob:
@@ -48,14 +48,14 @@ def test_iterating_confirms_the_message_before(home: Home) -> None:
 
 
 def test_errors_are_raised_where_they_happen(home: Home) -> None:
-    with palaver.connect_sync("alice", home=home.path) as alice:
-        with pytest.raises(palaver.PalaverError) as refused:
+    with tellwire.connect_sync("alice", home=home.path) as alice:
+        with pytest.raises(tellwire.TellwireError) as refused:
             alice.status("m0")
         assert refused.value.code == "unknown_message"
-        with palaver.connect_sync("alice", home=home.path) as second:
+        with tellwire.connect_sync("alice", home=home.path) as second:
             assert second.name == "alice-2"
             assert "alice-2" in second.note
-    with pytest.raises(palaver.PalaverError) as refused, palaver.connect_sync("bad name", home=home.path):
+    with pytest.raises(tellwire.TellwireError) as refused, tellwire.connect_sync("bad name", home=home.path):
         pass
     assert refused.value.code == "name_invalid"
 
@@ -64,7 +64,7 @@ def test_a_handle_that_is_not_entered_says_so_and_holds_nothing(home: Home) -> N
     with warnings.catch_warnings(record=True) as leaks:
         warnings.simplefilter("always", ResourceWarning)
         with pytest.raises(RuntimeError):
-            palaver.connect_sync("alice", home=home.path).peers()
+            tellwire.connect_sync("alice", home=home.path).peers()
         gc.collect()
     assert [str(leak.message) for leak in leaks] == []
     assert not home.starters()
@@ -73,9 +73,9 @@ def test_a_handle_that_is_not_entered_says_so_and_holds_nothing(home: Home) -> N
 def test_no_thread_is_left_behind(home: Home) -> None:
     before = threading.active_count()
     for _ in range(3):
-        with palaver.connect_sync("alice", home=home.path) as alice:
+        with tellwire.connect_sync("alice", home=home.path) as alice:
             alice.peers()
-    with pytest.raises(palaver.PalaverError), palaver.connect_sync("bad name", home=home.path):
+    with pytest.raises(tellwire.TellwireError), tellwire.connect_sync("bad name", home=home.path):
         pass
     assert threading.active_count() == before
 
@@ -83,8 +83,8 @@ def test_no_thread_is_left_behind(home: Home) -> None:
 @pytest.mark.requirement("NET-9")
 def test_blocking_calls_go_on_through_a_kill(home: Home) -> None:
     with (
-        palaver.connect_sync("alice", home=home.path) as alice,
-        palaver.connect_sync("bob", home=home.path) as bob,
+        tellwire.connect_sync("alice", home=home.path) as alice,
+        tellwire.connect_sync("bob", home=home.path) as bob,
         ThreadPoolExecutor(1) as pool,
     ):
         waiting = pool.submit(bob.messages, 20.0)

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from palaver.cli.app import cli
+from tellwire.cli.app import cli
 from tests.integration.world import WITHIN_S, Home
 from tests.surfaces.cli_world import environment, run
 
 BIN = str(Path(sys.executable).parent)
 
 BASH = r"""
-eval "$(palaver completion bash)"
-complete -p palaver >/dev/null || exit 3
+eval "$(tellwire completion bash)"
+complete -p tellwire >/dev/null || exit 3
 COMP_WORDS=({words}); COMP_CWORD={last}
-_palaver_completion palaver
+_tellwire_completion tellwire
 printf '%s\n' "${{COMPREPLY[@]}}"
 """
 
@@ -28,7 +28,7 @@ ZSH = r"""
 zmodload zsh/zpty || exit 3
 zpty shell zsh -f -i
 zpty -w shell 'PS1=READY; unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -D'
-zpty -w shell 'LISTMAX=1000; eval "$(palaver completion zsh)"; print PRE""PARED'
+zpty -w shell 'LISTMAX=1000; eval "$(tellwire completion zsh)"; print PRE""PARED'
 zpty -r -m shell seen '*PREPARED*READY*' || exit 4
 zpty -n -w shell $'{typed}\t'
 zpty -r -m shell seen '*{expected}*' && print found
@@ -60,28 +60,28 @@ def test_bash_completes_commands_options_values_and_names(home: Home) -> None:
     home.up()
     for name in ("anna", "anton", "bob"):
         assert run(home, "register", name).code == 0
-    found = set(complete_in_bash(home, "palaver", "s"))
+    found = set(complete_in_bash(home, "tellwire", "s"))
     assert found == {name for name in cli.commands if name.startswith("s")}
     assert {"send", "search", "settings"} <= found
-    assert complete_in_bash(home, "palaver", "send", "--mo") == ["--mode"]
-    assert complete_in_bash(home, "palaver", "send", "--mode", "c") == ["challenge", "collaborate"]
-    assert complete_in_bash(home, "palaver", "send", "an") == ["anna", "anton"]
-    assert complete_in_bash(home, "palaver", "send", "bob,an") == ["bob,anna", "bob,anton"]
-    assert complete_in_bash(home, "palaver", "send", "b") == ["bob", "broadcast"]
-    assert complete_in_bash(home, "palaver", "inbox", "--as", "b") == ["bob"]
+    assert complete_in_bash(home, "tellwire", "send", "--mo") == ["--mode"]
+    assert complete_in_bash(home, "tellwire", "send", "--mode", "c") == ["challenge", "collaborate"]
+    assert complete_in_bash(home, "tellwire", "send", "an") == ["anna", "anton"]
+    assert complete_in_bash(home, "tellwire", "send", "bob,an") == ["bob,anna", "bob,anton"]
+    assert complete_in_bash(home, "tellwire", "send", "b") == ["bob", "broadcast"]
+    assert complete_in_bash(home, "tellwire", "inbox", "--as", "b") == ["bob"]
 
 
 def test_completion_starts_no_broker_and_complains_of_none(home: Home) -> None:
-    assert complete_in_bash(home, "palaver", "info", "a") == []
+    assert complete_in_bash(home, "tellwire", "info", "a") == []
     assert not home.starters()
 
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        ("palaver compl", "completion"),
-        ("palaver send ann", "anna"),
-        ("palaver send anna --conf", "--confirm"),
+        ("tellwire compl", "completion"),
+        ("tellwire send ann", "anna"),
+        ("tellwire send anna --conf", "--confirm"),
     ],
 )
 def test_zsh_completes_at_a_terminal(home: Home, typed: str, expected: str) -> None:
@@ -104,7 +104,7 @@ def test_zsh_completes_at_a_terminal(home: Home, typed: str, expected: str) -> N
 def test_each_script_is_printed_and_names_its_command(home: Home, shell: str) -> None:
     done = run(home, "completion", shell)
     assert (done.code, done.err) == (0, "")
-    assert f"_PALAVER_COMPLETE={shell}_complete" in done.out
+    assert f"_TELLWIRE_COMPLETE={shell}_complete" in done.out
     assert os.linesep in done.out
     assert not home.starters()
 

@@ -1,4 +1,4 @@
-"""`palaver doctor` and `palaver mute`: what they find, what they say to do, and how they end."""
+"""`tellwire doctor` and `tellwire mute`: what they find, what they say to do, and how they end."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from palaver.core.limits import Limits
-from palaver.core.reach import Contact
-from palaver.core.waiting import NEEDS_S, PULL
-from palaver.gateways.diagnosis import OLD_S, find_old_leases
-from palaver.integrations.install.endpoint import load_endpoint
-from palaver.protocol.operations.messages import SendMessage
-from palaver.store.memory_journal import MemoryJournal
+from tellwire.core.limits import Limits
+from tellwire.core.reach import Contact
+from tellwire.core.waiting import NEEDS_S, PULL
+from tellwire.gateways.diagnosis import OLD_S, find_old_leases
+from tellwire.integrations.install.endpoint import load_endpoint
+from tellwire.protocol.operations.messages import SendMessage
+from tellwire.store.memory_journal import MemoryJournal
 from tests.integration.stand_in import RELAY
 from tests.integration.world import Home, Join, until
 from tests.simulation.bench import Bench
@@ -88,7 +88,7 @@ def test_a_port_that_another_program_has_is_told(home: Home) -> None:
         done = doctor(home)
     assert done.code == 65
     assert f"Port {endpoint.port}" in done.out
-    assert "palaver install all" in done.out
+    assert "tellwire install all" in done.out
 
 
 async def test_a_port_that_is_served_is_told_too(home: Home) -> None:
@@ -142,8 +142,8 @@ def test_each_client_is_told_with_its_version_its_state_and_what_to_do(tmp_path:
     assert told["codex"].startswith("warn")
     assert "not trusted" in told["codex"]
     assert told["gemini"].startswith("warn")
-    assert "Run `palaver install gemini`" in done.out
-    assert "opencode" not in told, "it is not here, and palaver is not in it"
+    assert "Run `tellwire install gemini`" in done.out
+    assert "opencode" not in told, "it is not here, and tellwire is not in it"
 
 
 def test_a_clients_file_that_is_broken_is_a_failure(tmp_path: Path, home: Home) -> None:
@@ -152,7 +152,7 @@ def test_a_clients_file_that_is_broken_is_a_failure(tmp_path: Path, home: Home) 
     (person.home / ".codex").mkdir()
     (person.home / ".codex" / "config.toml").write_text("[[[")
     home.up()
-    done = person.run("doctor", PALAVER_HOME=str(home.path))
+    done = person.run("doctor", TELLWIRE_HOME=str(home.path))
     assert done.code == 64
     assert "config.toml" in done.out
 

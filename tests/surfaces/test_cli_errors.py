@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from palaver.cli.refusals import ADVICE, tell_refusal
-from palaver.client.client import Client
-from palaver.protocol.errors import ERRORS, PalaverError
-from palaver.protocol.operations.agents import ListAgents
+from tellwire.cli.refusals import ADVICE, tell_refusal
+from tellwire.client.client import Client
+from tellwire.protocol.errors import ERRORS, TellwireError
+from tellwire.protocol.operations.agents import ListAgents
 from tests.integration.program import StartProgram
 from tests.integration.world import Home, Join, OpenRaw
 from tests.surfaces.cli_world import Done, run
 
-WELCOME = b'{"palaver":1,"version":"9","awake":1.0,"heartbeat_s":30.0}\n'
+WELCOME = b'{"tellwire":1,"version":"9","awake":1.0,"heartbeat_s":30.0}\n'
 FROM_THE_BROKER = {
     "frame_too_large": "a command refuses such a body itself; test_garbage sends the bytes",
     "greeting_missing": "every command greets; test_garbage does not",
@@ -51,7 +51,7 @@ def test_a_refusal_is_told_with_its_advice_and_exit_code(
 ) -> None:
     assert tell_refusal(code, "What happened.", ERRORS[code].advice, as_json=False) == ERRORS[code].exit
     advice = ADVICE.get(code, ERRORS[code].advice)
-    assert capfd.readouterr() == ("", f"palaver: What happened.\n  {advice}\n")
+    assert capfd.readouterr() == ("", f"tellwire: What happened.\n  {advice}\n")
     tell_refusal(code, "What happened.", "Do this.", as_json=True)
     told = json.loads(capfd.readouterr().err)
     assert told == {"error": {"code": code, "message": "What happened.", "advice": "Do this."}}
@@ -59,7 +59,7 @@ def test_a_refusal_is_told_with_its_advice_and_exit_code(
 
 def test_a_code_of_a_newer_broker_is_told_too(capfd: pytest.CaptureFixture[str]) -> None:
     assert tell_refusal("not_yet_known", "New.", "Upgrade.", as_json=False) == ERRORS["internal"].exit
-    assert capfd.readouterr().err == "palaver: New.\n  Upgrade.\n"
+    assert capfd.readouterr().err == "tellwire: New.\n  Upgrade.\n"
 
 
 # -- reached for real -------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def damaged_message(home: Home) -> Done:
 SCENES: dict[str, Callable[[Home], Done]] = {
     "bad_frame": lambda home: before_impostor(home, b"HTTP/1.1 400 Bad Request\r\n\r\n"),
     "wrong_version": lambda home: before_impostor(
-        home, b'{"palaver":99,"version":"9","awake":1.0,"heartbeat_s":30.0}\n'
+        home, b'{"tellwire":99,"version":"9","awake":1.0,"heartbeat_s":30.0}\n'
     ),
     "bad_request": lambda home: two_sends(home, "--ttl", "0"),
     "name_invalid": lambda home: run(home, "register", "a b", "--json"),
@@ -258,7 +258,7 @@ async def test_a_broker_that_does_not_answer_in_time_is_told(home: Home) -> None
     await client.open()
     home.signal(home.STOP)
     try:
-        with pytest.raises(PalaverError) as refused:
+        with pytest.raises(TellwireError) as refused:
             await client.call(ListAgents(), deadline_s=0.1)
     finally:
         home.signal(home.GO_ON)

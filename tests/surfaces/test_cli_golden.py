@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from palaver.cli.checks import Check
-from palaver.cli.doctor import render_checks
-from palaver.cli.render import (
+from tellwire.cli.checks import Check
+from tellwire.cli.doctor import render_checks
+from tellwire.cli.render import (
     format_age,
     format_duration,
     render_agent,
@@ -21,10 +21,10 @@ from palaver.cli.render import (
     render_sent,
     render_status,
 )
-from palaver.cli.render_records import render_audit, render_event, render_history, render_verdict
-from palaver.cli.screen import Screen
-from palaver.cli.shapes import whole_agents, whole_inbox, whole_sent
-from palaver.cli.texts import clean, clean_lines, cut, pad, width_of, wrap
+from tellwire.cli.render_records import render_audit, render_event, render_history, render_verdict
+from tellwire.cli.screen import Screen
+from tellwire.cli.shapes import whole_agents, whole_inbox, whole_sent
+from tellwire.cli.texts import clean, clean_lines, cut, pad, width_of, wrap
 from tests.surfaces.cli_world import check_golden
 
 NOW = 1_760_000_000.0
@@ -99,8 +99,8 @@ CHECKS = [
     Check(
         about="codex",
         level="warn",
-        words="0.166.0, palaver is incomplete",
-        advice="Run `palaver install`.",
+        words="0.166.0, tellwire is incomplete",
+        advice="Run `tellwire install`.",
     ),
     Check(
         about="alice",

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import palaver
-from tests.integration.world import WITHIN_S, Home, Join, palaver_command, until
+import tellwire
+from tests.integration.world import WITHIN_S, Home, Join, tellwire_command, until
 from tests.surfaces.cli_world import run, run_at_terminal
 
 
@@ -21,7 +21,7 @@ def told(home: Home, *words: str) -> Any:
     return json.loads(done.out)
 
 
-async def hears(agent: palaver.Agent, body: str) -> None:
+async def hears(agent: tellwire.Agent, body: str) -> None:
     """Wait until it was said to the agent."""
     got: list[Any] = []
     while body not in got:
@@ -127,7 +127,7 @@ async def test_listening_and_checkpoints(home: Home, join: Join) -> None:
     assert "next turn of worker is a checkpoint" in run(home, "checkpoint", "worker").out
     await worker.__aexit__(None, None, None)
     (note,) = told(home, "inbox", "--as", "ci")["messages"]
-    assert (note["from"], note["body"]) == ("palaver", "worker is gone: it ended its session.")
+    assert (note["from"], note["body"]) == ("tellwire", "worker is gone: it ended its session.")
     assert run(home, "unlisten", "worker", "--as", "ci").out == "Listening to: nobody.\n"
 
 
@@ -136,7 +136,7 @@ async def test_watching_a_link_shows_each_thing_said_once_until_it_is_closed(hom
     link = (await alice.send("bob", "before", direct=True)).link
     await alice.send("bob", "not on the link")
     process = await asyncio.create_subprocess_exec(
-        *palaver_command("watch", f"link:{link}", "--json"),
+        *tellwire_command("watch", f"link:{link}", "--json"),
         env=home.environment(),
         stdout=subprocess.PIPE,
     )
@@ -166,18 +166,18 @@ async def test_names_of_links_are_completed(home: Home, join: Join) -> None:
     await join("bob")
     link = (await alice.open_link(["bob"])).id
     for words, expected in (
-        ("palaver link show ", link),
-        ("palaver watch link:", f"link:{link}"),
-        ("palaver link ", "resume"),
+        ("tellwire link show ", link),
+        ("tellwire watch link:", f"link:{link}"),
+        ("tellwire link ", "resume"),
     ):
         env = {
             **home.environment(),
             "COMP_WORDS": words,
             "COMP_CWORD": str(len(words.split(" ")) - 1),
-            "_PALAVER_COMPLETE": "bash_complete",
+            "_TELLWIRE_COMPLETE": "bash_complete",
         }
         done = await asyncio.create_subprocess_exec(
-            *palaver_command(), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            *tellwire_command(), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         out, err = await asyncio.wait_for(done.communicate(), 15)
         assert expected in out.decode(), (words, out, err)

@@ -13,19 +13,19 @@ import click
 import msgspec
 import pytest
 
-import palaver
-from palaver.cli.app import cli
-from palaver.cli.documents import document
-from palaver.cli.fast import FLAGS, OPTIONS
-from palaver.cli.group import operations_of
-from palaver.cli.shapes import AGENT, MESSAGE, OUTCOME, SENT, whole_agents, whole_inbox, whole_sent
-from palaver.cli.words import KINDS, MODES
-from palaver.paths import home_path, is_named, socket_path
-from palaver.protocol.operations import OPERATIONS
-from palaver.protocol.operations.agents import AgentList, AgentRecord
-from palaver.protocol.operations.base import CLI
-from palaver.protocol.operations.messages import ContentKind, Inbox, MessageRecord, Mode, Outcome, Sent
-from palaver.settings import load_settings
+import tellwire
+from tellwire.cli.app import cli
+from tellwire.cli.documents import document
+from tellwire.cli.fast import FLAGS, OPTIONS
+from tellwire.cli.group import operations_of
+from tellwire.cli.shapes import AGENT, MESSAGE, OUTCOME, SENT, whole_agents, whole_inbox, whole_sent
+from tellwire.cli.words import KINDS, MODES
+from tellwire.paths import home_path, is_named, socket_path
+from tellwire.protocol.operations import OPERATIONS
+from tellwire.protocol.operations.agents import AgentList, AgentRecord
+from tellwire.protocol.operations.base import CLI
+from tellwire.protocol.operations.messages import ContentKind, Inbox, MessageRecord, Mode, Outcome, Sent
+from tellwire.settings import load_settings
 from tests.integration.program import StartProgram
 from tests.integration.world import Home, Join
 from tests.surfaces.cli_world import Done, run
@@ -89,10 +89,10 @@ def test_words_and_options_of_the_fast_commands_are_those_of_the_others() -> Non
 @pytest.mark.parametrize(
     "env",
     [
-        {"PALAVER_HOME": "~/x/../y"},
-        {"PALAVER_HOME": "", "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/run/u"},
+        {"TELLWIRE_HOME": "~/x/../y"},
+        {"TELLWIRE_HOME": "", "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/run/u"},
         {"XDG_RUNTIME_DIR": "/run/" + "long/" * 30},
-        {"PALAVER_HOME": "/p/" + "long/" * 30, "XDG_RUNTIME_DIR": "/run/u"},
+        {"TELLWIRE_HOME": "/p/" + "long/" * 30, "XDG_RUNTIME_DIR": "/run/u"},
         {},
     ],
 )
@@ -227,7 +227,7 @@ async def test_the_sdk_and_the_command_line_tell_the_same_facts(home: Home, join
     assert (await bob.peer("alicia")).status == "offline"
 
 
-HEAVY = {"click", "msgspec", "asyncio", "socket", "typing", "pathlib", "palaver.settings"}
+HEAVY = {"click", "msgspec", "asyncio", "socket", "typing", "pathlib", "tellwire.settings"}
 
 
 @pytest.mark.parametrize(
@@ -244,17 +244,17 @@ def test_the_fast_commands_import_nothing_heavy(home: Home, words: tuple[str, ..
         "    sys.stderr.write(repr(sorted(heavy)))\n"
         "    raise SystemExit(code)\n"
         "os._exit = end\n"
-        "from palaver.cli.main import main\n"
-        f"sys.argv = ['palaver', *{list(words)!r}]\n"
+        "from tellwire.cli.main import main\n"
+        f"sys.argv = ['tellwire', *{list(words)!r}]\n"
         "main()\n"
     )
-    done = palaver_python(home, program)
+    done = tellwire_python(home, program)
     assert (done.code, done.err) == (0, "[]")
 
 
-def palaver_python(home: Home, program: str) -> Done:
+def tellwire_python(home: Home, program: str) -> Done:
     """Run a program as the console script does, without the editable install's own start-up."""
-    env = {**home.environment(), "PYTHONPATH": os.path.dirname(os.path.dirname(palaver.__file__))}
+    env = {**home.environment(), "PYTHONPATH": os.path.dirname(os.path.dirname(tellwire.__file__))}
     done = subprocess.run(
         [sys.executable, "-S", "-c", program],
         env=env,

@@ -9,15 +9,15 @@ import sys
 
 import pytest
 
-import palaver
-from tests.integration.world import ROOT, WITHIN_S, Home, Join, palaver_command, until
+import tellwire
+from tests.integration.world import ROOT, WITHIN_S, Home, Join, tellwire_command, until
 from tests.surfaces.cli_world import Done, environment, run, run_at_terminal
 
 
 async def start(home: Home, *words: str) -> asyncio.subprocess.Process:
     """A command that goes on while the test does something else."""
     return await asyncio.create_subprocess_exec(
-        *palaver_command(*words),
+        *tellwire_command(*words),
         env=environment(home),
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
@@ -81,21 +81,21 @@ async def test_a_second_terminal_speaks_as_the_operator_but_only_looks_at_the_ma
     assert "for the first" in (await task).out
 
 
-async def _is_online(me: palaver.Agent, name: str) -> bool:
+async def _is_online(me: tellwire.Agent, name: str) -> bool:
     return any(peer.name == name and peer.status == "online" for peer in await me.peers(all=True))
 
 
 @pytest.mark.requirement("SEC-1")
 async def test_beneath_an_agent_a_command_speaks_as_that_agent_only(home: Home, join: Join) -> None:
     bob = await join("bob")
-    home.palaver("register", "other")
+    home.tellwire("register", "other")
     program = (
-        "import palaver, subprocess, sys\n"
-        "with palaver.connect_sync('claude', kind='agent-cli'):\n"
+        "import tellwire, subprocess, sys\n"
+        "with tellwire.connect_sync('claude', kind='agent-cli'):\n"
         "    for words in (('send', 'bob', 'mine'), ('send', 'bob', 'named', '--as', 'claude'),\n"
         "                  ('send', 'bob', 'forged', '--as', 'other'), ('inbox', '--as', 'bob'),\n"
         "                  ('send', 'bob', 'x', '--wait', '1'), ('inbox',)):\n"
-        f"        done = subprocess.run([{palaver_command()[0]!r}, *words], stdin=subprocess.DEVNULL,\n"
+        f"        done = subprocess.run([{tellwire_command()[0]!r}, *words], stdin=subprocess.DEVNULL,\n"
         "                              capture_output=True, text=True)\n"
         "        print(done.returncode, done.stdout.strip(), done.stderr.strip(), sep='|', flush=True)\n"
     )
@@ -157,7 +157,7 @@ def test_what_could_not_be_written_is_not_confirmed(home: Home, extra: tuple[str
     run(home, "send", "bob", "precious", "--as", "alice")
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            palaver_command("inbox", "--as", "bob", *extra),
+            tellwire_command("inbox", "--as", "bob", *extra),
             env=environment(home),
             stdin=subprocess.DEVNULL,
             stdout=full,
@@ -244,7 +244,7 @@ async def test_the_tail_tells_what_happens(home: Home, join: Join) -> None:
     await finish(child)
 
 
-async def _send_until(alice: palaver.Agent, seen: asyncio.Future[dict[str, object]]) -> bool:
+async def _send_until(alice: tellwire.Agent, seen: asyncio.Future[dict[str, object]]) -> bool:
     await alice.send("bob", "look here")
     return seen.done()
 
@@ -280,7 +280,7 @@ def test_a_reader_that_goes_away_is_no_traceback(home: Home) -> None:
     home.up()
     for words in ("list --all", "settings", "audit --export -"):
         done = subprocess.run(
-            ["bash", "-c", f"'{palaver_command()[0]}' {words} | true"],
+            ["bash", "-c", f"'{tellwire_command()[0]}' {words} | true"],
             env=environment(home),
             capture_output=True,
             text=True,
@@ -362,7 +362,7 @@ def test_a_command_that_only_reads_as_an_agent_writes_nothing(home: Home, *, cli
 
 
 def test_a_look_at_an_agent_with_a_client_of_its_own_is_refused_or_says_so(home: Home) -> None:
-    with palaver.connect_sync("bob", home=home.path):
+    with tellwire.connect_sync("bob", home=home.path):
         for click in (False, True):
             assert "only a look" in run(home, "inbox", "--as", "bob", click=click).err
         assert run(home, "history", "--as", "bob").code == 77

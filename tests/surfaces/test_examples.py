@@ -65,7 +65,7 @@ def test_the_readmes_two_programs_give_todays_answer_the_second_time_too(home: H
         [sys.executable, "-u", "-c", first], env=home.environment(), cwd=home.path, stdout=subprocess.DEVNULL
     )
     try:
-        wait = "import palaver, time\nwith palaver.connect_sync('looker') as me:\n"
+        wait = "import tellwire, time\nwith tellwire.connect_sync('looker') as me:\n"
         wait += f"    for _ in range({WITHIN_S:.0f} * 20):\n"
         wait += "        if me.peers(): break\n        time.sleep(0.05)\n"
         run(home, "-c", wait)

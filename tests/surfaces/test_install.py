@@ -1,4 +1,4 @@
-"""`palaver install` and `uninstall` as people and programs use them, each with a home folder of its own."""
+"""`tellwire install` and `uninstall` as people and programs use them, each with a home folder of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GEMINI_DIFF = """\
    "mcpServers": {
 -    "other": {"command": "other" /* the fast one */}
 +    "other": {"command": "other" /* the fast one */},
-+    "palaver": {
++    "tellwire": {
 +      "command": "PYTHON",
 +      "args": [
 +        "-I",
@@ -44,7 +44,7 @@ GEMINI_DIFF = """\
 +        "hooks": [
 +          {
 +            "type": "command",
-+            "name": "palaver",
++            "name": "tellwire",
 +            "command": "RUN gemini-cli; exit 0",
 +            "timeout": 3000
 +          }
@@ -68,7 +68,7 @@ CODEX_DIFF = """\
  type = "command"
  command = "say done"
 +
-+[mcp_servers.palaver]
++[mcp_servers.tellwire]
 +command = "PYTHON"
 +args = ["-I", "-S", "RELAY/mcp_shim.py"]
 +default_tools_approval_mode = "approve"
@@ -121,21 +121,21 @@ def test_a_diff_is_shown_and_only_what_it_shows_is_done(
     target = me.write(path, text)
     dry = me.run("install", client, "--dry-run")
     assert (dry.code, target.read_text("utf-8")) == (0, text)
-    diff = diff.replace("RUN ", HOOK).replace("STATE", "~/.local/state/palaver")
+    diff = diff.replace("RUN ", HOOK).replace("STATE", "~/.local/state/tellwire")
     assert me.plain(dry.out).startswith(diff), me.plain(dry.out)
     assert not me.state.exists()
     done = me.run("install", client, "--yes")
     assert (done.code, done.err) == (0, "")
     assert me.plain(done.out).startswith(diff)
     assert f"{client}: installed: ~/{path}\n" in done.out
-    assert me.files()[f"{path}.palaver-backup-1"].decode() == text
+    assert me.files()[f"{path}.tellwire-backup-1"].decode() == text
     removed = [line for line in text.splitlines() if line not in target.read_text("utf-8")]
     assert not removed, "comments and foreign settings stay"
     gone = me.run("uninstall", client, "--yes")
-    assert f"{client}: removed palaver's entries from ~/{path}\n" in gone.out, "the file itself stays"
+    assert f"{client}: removed tellwire's entries from ~/{path}\n" in gone.out, "the file itself stays"
 
 
-def test_a_file_that_was_palavers_alone_is_deleted_and_called_so(me: Person) -> None:
+def test_a_file_that_was_tellwires_alone_is_deleted_and_called_so(me: Person) -> None:
     me.has_all()
     assert me.run("install", "gemini", "--yes").code == 0
     gone = me.run("uninstall", "gemini", "--yes")
@@ -164,7 +164,7 @@ def test_a_second_run_has_nothing_to_do_and_uninstall_restores_everything(me: Pe
 
 def test_what_is_written_names_this_home_if_it_is_not_the_usual_one(me: Person, tmp_path: Path) -> None:
     other = str(tmp_path / "other home")
-    assert me.run("install", "codex", "--yes", PALAVER_HOME=other).code == 0
+    assert me.run("install", "codex", "--yes", TELLWIRE_HOME=other).code == 0
     text = (me.home / ".codex/config.toml").read_text("utf-8")
     assert f'"--home={other}"]' in text
     assert text.count(f"'--home={other}'") == 7
@@ -182,8 +182,8 @@ def test_a_project_gets_files_of_its_own(me: Person) -> None:
         ".codex/config.toml",
         ".gemini/settings.json",
         "opencode.json",
-        ".opencode/plugins/palaver.js",
-        ".pi/extensions/palaver.ts",
+        ".opencode/plugins/tellwire.js",
+        ".pi/extensions/tellwire.ts",
     }
     assert set(me.files()) == {f"project/{name}" for name in names}
     assert me.run("uninstall", "all", "--yes").out.count("nothing to do") == 5
@@ -198,7 +198,7 @@ def test_files_behind_links_are_changed_where_they_are(me: Person) -> None:
     link.symlink_to("../dotfiles/gemini.json")
     assert me.run("install", "gemini", "--yes").code == 0
     assert link.is_symlink()
-    assert '"palaver"' in real.read_text("utf-8")
+    assert '"tellwire"' in real.read_text("utf-8")
     assert me.run("uninstall", "gemini", "--yes").code == 0
     assert (link.is_symlink(), real.read_text("utf-8")) == (True, GEMINI)
 
@@ -320,7 +320,7 @@ def test_check_tells_what_is_missing_and_what_is_out_of_date(me: Person) -> None
     absent = me.run("install", "--check")
     assert absent.code == 1
     assert re.search(r"claude +2\.1\.325 +absent", absent.out)
-    assert "claude: run `palaver install claude`" in absent.out
+    assert "claude: run `tellwire install claude`" in absent.out
     assert me.files() == {}
     assert me.run("install", "claude", "--yes").code == 0
     assert (me.run("install", "--check", "claude").code, me.state.exists()) == (0, True)
@@ -333,11 +333,11 @@ def test_check_tells_what_is_missing_and_what_is_out_of_date(me: Person) -> None
     )
     assert me.run("install", "claude", "--yes").code == 0
     assert me.run("install", "--check", "claude").code == 0
-    settings.write_text(settings.read_text("utf-8").replace("mcp__palaver__*", "x"), "utf-8")
+    settings.write_text(settings.read_text("utf-8").replace("mcp__tellwire__*", "x"), "utf-8")
     (report,) = me.json("install", "--check", "claude")["clients"]
     assert (report["state"], report["files"][1]["missing"]) == (
         "incomplete",
-        ["permissions.allow: mcp__palaver__*"],
+        ["permissions.allow: mcp__tellwire__*"],
     )
 
 
@@ -348,7 +348,7 @@ def test_check_tells_whether_codex_trusts_the_hooks(me: Person) -> None:
     (report,) = me.json("install", "--check", "codex")["clients"]
     assert (report["state"], report["trusted"], report["fine"]) == ("installed", False, False)
     config = me.home / ".codex" / "config.toml"
-    assert "hooks.state" not in config.read_text("utf-8"), "palaver never writes it"
+    assert "hooks.state" not in config.read_text("utf-8"), "tellwire never writes it"
 
 
 @pytest.mark.parametrize(
@@ -373,12 +373,12 @@ def test_the_version_of_the_client_counts(me: Person, says: str, code: int, word
 def test_a_client_is_asked_for_its_version_without_our_secrets_and_our_input(me: Person) -> None:
     seen = me.home / "seen"
     me.has("claude", "2.1.325", more=f"env > {seen}; cat >> {seen}")
-    secrets = {"ANTHROPIC_API_KEY": "secret", "PALAVER_LOG_LEVEL": "debug"}
+    secrets = {"ANTHROPIC_API_KEY": "secret", "TELLWIRE_LOG_LEVEL": "debug"}
     assert me.run("install", "--check", "claude", **secrets).code == 1
     text = seen.read_text("utf-8")
     assert "PATH=" in text
     assert "secret" not in text
-    assert "PALAVER" not in text
+    assert "TELLWIRE" not in text
 
 
 def test_programs_are_told_everything(me: Person) -> None:

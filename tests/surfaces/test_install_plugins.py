@@ -1,4 +1,4 @@
-"""`palaver install` where a plugin is concerned: a folder for Claude Code, the first plugin of OpenCode."""
+"""`tellwire install` where a plugin is concerned: a folder for Claude Code, the first plugin of OpenCode."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_claude_code_gets_a_plugin_folder_that_goes_again(me: Person) -> None:
     assert f"claude --plugin-dir {me.home}/plugin" in done.out
     folder = me.home / "plugin"
     manifest = json.loads((folder / ".claude-plugin/plugin.json").read_text())
-    assert (manifest["name"], bool(manifest["version"])) == ("palaver", True)
-    assert json.loads((folder / ".mcp.json").read_text())["mcpServers"]["palaver"]["type"] == "stdio"
+    assert (manifest["name"], bool(manifest["version"])) == ("tellwire", True)
+    assert json.loads((folder / ".mcp.json").read_text())["mcpServers"]["tellwire"]["type"] == "stdio"
     hooks = folder / "hooks/hooks.json"
     assert {"SessionStart", "PostToolBatch", "Stop"} <= set(json.loads(hooks.read_text())["hooks"])
     assert set(me.files()) - set(before) == {

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from palaver.cli.scopes import render_scopes
-from palaver.cli.screen import Screen
-from palaver.protocol.operations.scopes import ClaimRecord, ScopeRecord
+from tellwire.cli.scopes import render_scopes
+from tellwire.cli.screen import Screen
+from tellwire.protocol.operations.scopes import ClaimRecord, ScopeRecord
 from tests.integration.world import Home, Join
 from tests.surfaces.cli_world import Done, run, run_at_terminal
 

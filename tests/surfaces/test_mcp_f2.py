@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.modes import MODES
+from tellwire.core.modes import MODES
 from tests.integration.world import Home, until
 from tests.surfaces.mcp_client import FORGED, Enter, Result, Session, broker_home, check_harmless, sessions
 
@@ -332,5 +332,5 @@ async def test_nothing_a_peer_says_can_forge_or_hide(enter: Enter) -> None:
     ):
         result = await call(main, tool, **arguments)
         check_harmless(result)
-        assert "\n" not in result.text, "what palaver and a peer say is one JSON object, on one line"
+        assert "\n" not in result.text, "what tellwire and a peer say is one JSON object, on one line"
     assert "permission" in result.data["about"]

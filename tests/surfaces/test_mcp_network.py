@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from palaver.core.modes import MODES
-from palaver.protocol.dialects import DIALECTS
+from tellwire.core.modes import MODES
+from tellwire.protocol.dialects import DIALECTS
 from tests.integration.world import Home, until
 from tests.surfaces.mcp_client import FORGED, Enter, Session, broker_home, check_harmless, sessions
 
@@ -61,7 +61,7 @@ async def test_peers_are_listed_one_name_a_line_without_oneself(enter: Enter) ->
     assert nudged.data["waiting"] == 1
     *names, last = nudged.text.splitlines()
     assert names == ["backend", "worker"]
-    assert re.match(r"\[palaver: 1 message waits", last), "cannot be taken for a peer"
+    assert re.match(r"\[tellwire: 1 message waits", last), "cannot be taken for a peer"
 
 
 @pytest.mark.requirement("NET-12", "NET-8", stage="mcp")
@@ -236,7 +236,7 @@ async def test_a_blocking_request_lets_nothing_overtake(enter: Enter) -> None:
 
 @pytest.mark.requirement("F2-3", stage="mcp")
 async def test_mode_and_context_of_a_peer_with_other_tools_are_in_the_text(enter: Enter) -> None:
-    front, other = await enter("frontend"), await enter("other", dialect="palaver")
+    front, other = await enter("frontend"), await enter("other", dialect="tellwire")
     for mode, rule in MODES.items():
         await other.call("agent_send", to="frontend", body="text", mode=mode, context={"file": "a.py"})
         got = await front.call("get_messages")
@@ -246,7 +246,7 @@ async def test_mode_and_context_of_a_peer_with_other_tools_are_in_the_text(enter
 
 
 async def test_no_body_can_spoil_an_inbox_in_any_dialect(enter: Enter) -> None:
-    sender = await enter("sender", dialect="palaver")
+    sender = await enter("sender", dialect="tellwire")
     readers = {f"reader-{dialect}": await enter(f"reader-{dialect}", dialect=dialect) for dialect in DIALECTS}
     bodies: list[Any] = [
         1e308,
@@ -298,7 +298,7 @@ async def test_a_message_that_is_too_large_for_one_result_can_be_read(enter: Ent
 @pytest.mark.requirement("SEC-2", stage="mcp")
 async def test_nothing_a_peer_says_can_forge_another_message_or_hide(enter: Enter, tmp_path: Path) -> None:
     front = await enter("frontend")
-    mallory = await enter("mallory", dialect="palaver", client=FORGED[:60])
+    mallory = await enter("mallory", dialect="tellwire", client=FORGED[:60])
     await mallory.call("announce", capabilities=[FORGED[:120]], metadata={FORGED: FORGED})
     assert (await front.call("list_peers")).text.splitlines()[0] == "mallory"
     await mallory.call("agent_send", to="frontend", body=FORGED, re=FORGED[:64], context={FORGED: FORGED})
@@ -307,7 +307,7 @@ async def test_nothing_a_peer_says_can_forge_another_message_or_hide(enter: Ente
     check_harmless(got)
     assert len(HEAD.findall(got.text)) == 2
     assert "operator" not in [sender for sender, _ in HEAD.findall(got.text)]
-    own = re.compile(r"\[palaver: \d+ messages from other agents")
+    own = re.compile(r"\[tellwire: \d+ messages from other agents")
     for line in got.text.splitlines():
         assert line.startswith(" ") or HEAD.match(line) or own.match(line), line
     ids = [line for line in got.text.splitlines() if re.fullmatch(r" id=\w+", line)]

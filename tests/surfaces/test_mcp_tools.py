@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from palaver.core.limits import Limits
-from palaver.core.modes import MODES
-from palaver.protocol.dialects import ALL, CORE, DIALECTS, PALAVER, tools_of
+from tellwire.core.limits import Limits
+from tellwire.core.modes import MODES
+from tellwire.protocol.dialects import ALL, CORE, DIALECTS, TELLWIRE, tools_of
 from tests.integration.world import Home
 from tests.surfaces.mcp_client import (
     AUTO,
@@ -61,7 +61,7 @@ async def test_the_usual_list_is_small(enter: Enter) -> None:
     alice = await enter("alice")
     tools = (await alice.client.list_tools()).tools
     listed = json.dumps([tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools])
-    assert [tool.name for tool in tools] == list(tools_of(PALAVER, CORE))
+    assert [tool.name for tool in tools] == list(tools_of(TELLWIRE, CORE))
     assert len(tools) <= 12
     assert len(listed.encode()) <= 10_000
 
@@ -170,7 +170,7 @@ async def test_every_result_tells_that_messages_wait(enter: Enter) -> None:
         "get_agent": {"name": "alice"},
         "search_messages": {"query": "x", "limit": 0},
     }
-    for tool in sorted(set(tools_of(PALAVER, ALL)) - {"get_messages", "leave"}):
+    for tool in sorted(set(tools_of(TELLWIRE, ALL)) - {"get_messages", "leave"}):
         result = await bob.call(tool, **arguments.get(tool, {}))
         assert result.data.get("waiting") == 1, tool
         assert "1 message waits for you" in result.text, tool
@@ -298,7 +298,7 @@ async def test_announce_takes_over_the_name_of_one_who_is_away_with_its_mail(ent
 
 
 async def test_a_name_that_nobody_may_bear_does_not_lock_a_session_out(enter: Enter) -> None:
-    session = await enter("palaver", client="some-editor")
+    session = await enter("tellwire", client="some-editor")
     told = await session.call("list_peers")
     assert not told.failed, told.text
     assert "reserved" in session.instructions + told.text

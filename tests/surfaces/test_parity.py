@@ -7,31 +7,31 @@ from typing import Any
 
 import pytest
 
-import palaver
-from palaver.protocol.operations import OPERATIONS
-from palaver.protocol.operations.base import AGENT, CLI, SDK
-from palaver.protocol.operations.messages import MessageRecord
+import tellwire
+from tellwire.protocol.operations import OPERATIONS
+from tellwire.protocol.operations.base import AGENT, CLI, SDK
+from tellwire.protocol.operations.messages import MessageRecord
 from tests.integration.world import Home, Join
 
-Call = Callable[[palaver.Agent, palaver.Agent, MessageRecord], Awaitable[Any]]
+Call = Callable[[tellwire.Agent, tellwire.Agent, MessageRecord], Awaitable[Any]]
 
 
 async def nothing_more(*_: object) -> None:
     """Joining, leaving and beating happen by connecting itself; see the test."""
 
 
-async def on_link(me: palaver.Agent, other: palaver.Agent, call: Callable[[str], Awaitable[Any]]) -> None:
+async def on_link(me: tellwire.Agent, other: tellwire.Agent, call: Callable[[str], Awaitable[Any]]) -> None:
     """A call about a link of the two."""
     await call((await me.open_link([other.name])).id)
 
 
-async def stop_a_child(me: palaver.Agent, _other: palaver.Agent, _message: MessageRecord) -> None:
+async def stop_a_child(me: tellwire.Agent, _other: tellwire.Agent, _message: MessageRecord) -> None:
     """One can only stop what runs."""
     await me.spawn("kid", "command", "wait", command=["sleep", "60"], headless=True)
     assert (await me.stop_child("kid")).status == "stopping"
 
 
-async def ask_and_cancel(me: palaver.Agent, _other: palaver.Agent, _message: MessageRecord) -> None:
+async def ask_and_cancel(me: tellwire.Agent, _other: tellwire.Agent, _message: MessageRecord) -> None:
     """What is cancelled here is cancelled there."""
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
@@ -102,7 +102,7 @@ def test_every_operation_that_an_agent_may_call_has_its_row() -> None:
 @pytest.mark.parametrize("word", sorted(SDK_CALLS))
 async def test_an_operation_is_reachable_by_a_method_of_the_sdk(home: Home, join: Join, word: str) -> None:
     other = await join("other")
-    async with palaver.connect("mine", home=home.path) as me:
+    async with tellwire.connect("mine", home=home.path) as me:
         await other.send("mine", "x")
         (message,) = await me.messages(wait_s=5)
         await SDK_CALLS[word](me, other, message)
@@ -114,7 +114,7 @@ async def test_an_operation_is_reachable_by_a_method_of_the_sdk(home: Home, join
 @pytest.mark.parametrize("word", sorted(CLI_COMMANDS))
 def test_an_operation_is_reachable_by_a_command(home: Home, word: str) -> None:
     home.up()
-    done = home.palaver(*CLI_COMMANDS[word])
+    done = home.tellwire(*CLI_COMMANDS[word])
     assert done.returncode == 0, done.stderr
 
 
@@ -129,5 +129,5 @@ def test_an_operation_says_what_it_is_for(word: str) -> None:
 
 def test_the_status_command_tells_the_fields_of_its_operation(home: Home) -> None:
     home.up()
-    told = json.loads(home.palaver("status", "--json").stdout)
+    told = json.loads(home.tellwire("status", "--json").stdout)
     assert set(told) == set(OPERATIONS["broker_status"].reply.__struct_fields__)

@@ -5,13 +5,13 @@ from contextlib import suppress
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.world import Home, Join, take, until
 
 
-async def collect(agent: palaver.Agent, count: int) -> list[palaver.Message]:
+async def collect(agent: tellwire.Agent, count: int) -> list[tellwire.Message]:
     """Take and confirm until so many have come."""
-    got: list[palaver.Message] = []
+    got: list[tellwire.Message] = []
     while len(got) < count:
         part = await agent.messages(wait_s=5)
         assert part, f"only {len(got)} of {count} came"
@@ -63,7 +63,7 @@ async def test_many_waiting_messages_come_together_within_the_window_and_the_res
     home: Home, join: Join
 ) -> None:
     alice = await join("alice")
-    async with palaver.connect("bob", home=home.path):
+    async with tellwire.connect("bob", home=home.path):
         pass
     await asyncio.gather(*(alice.send("bob", number) for number in range(300)))
     bob = await join("bob")
@@ -80,7 +80,7 @@ async def test_many_waiting_messages_come_together_within_the_window_and_the_res
 async def test_who_asks_again_and_again_without_waiting_gets_its_mail(home: Home, join: Join) -> None:
     alice, bob = await join("alice"), await join("bob")
     sending = asyncio.create_task(alice.send("bob", "hello"))
-    got: list[palaver.Message] = []
+    got: list[tellwire.Message] = []
     end = asyncio.get_running_loop().time() + 10.0
     while not got and asyncio.get_running_loop().time() < end:
         got = await bob.messages()
@@ -158,7 +158,7 @@ async def test_iterating_does_not_confirm_a_message_whose_treatment_raised(home:
     alice = await join("alice")
 
     async def treat() -> None:
-        async with palaver.connect("bob", home=home.path) as bob:
+        async with tellwire.connect("bob", home=home.path) as bob:
             await alice.send("bob", "zero")
             async for message in bob:
                 raise ZeroDivisionError(message.id)
@@ -194,8 +194,8 @@ async def test_iterating_goes_on_through_a_kill_without_a_repeat(home: Home, joi
 
 
 async def test_a_handle_that_is_not_entered_says_so(home: Home) -> None:
-    agent = palaver.connect("alice", home=home.path)
-    with pytest.raises(palaver.PalaverError) as refused:
+    agent = tellwire.connect("alice", home=home.path)
+    with pytest.raises(tellwire.TellwireError) as refused:
         await agent.peers()
     assert refused.value.code == "not_registered"
     assert not home.starters()
@@ -203,13 +203,13 @@ async def test_a_handle_that_is_not_entered_says_so(home: Home) -> None:
 
 @pytest.mark.requirement("F2-8")
 async def test_a_handle_that_was_left_refuses_calls(home: Home) -> None:
-    async with palaver.connect("alice", home=home.path) as alice:
+    async with tellwire.connect("alice", home=home.path) as alice:
         pass
-    with pytest.raises(palaver.PalaverError):
+    with pytest.raises(tellwire.TellwireError):
         await alice.peers()
-    with pytest.raises(palaver.PalaverError):
+    with pytest.raises(tellwire.TellwireError):
         await alice.messages(wait_s=1)
-    with pytest.raises(palaver.PalaverError):
+    with pytest.raises(tellwire.TellwireError):
         await alice.send("bob", "too late")
 
 
@@ -227,13 +227,13 @@ async def test_bad_calls_raise_a_coded_error_and_the_session_goes_on(home: Home,
         (lambda: alice.peek(limit=0), "limit_exceeded"),
         (lambda: alice.confirm(["x"]), "unknown_message"),
     ):
-        with pytest.raises(palaver.PalaverError) as refused:
+        with pytest.raises(tellwire.TellwireError) as refused:
             await call()
         assert (refused.value.code, bool(refused.value.advice)) == (code, True)
     assert await alice.peers() == []
     for name in ("", "no name", "broadcast", "x" * 65):
-        with pytest.raises(palaver.PalaverError) as refused:
-            await palaver.connect(name, home=home.path).__aenter__()
+        with pytest.raises(tellwire.TellwireError) as refused:
+            await tellwire.connect(name, home=home.path).__aenter__()
         assert refused.value.code == "name_invalid"
 
 
@@ -245,32 +245,32 @@ async def test_what_was_returned_counts_as_read_when_the_program_leaves_in_good_
     home: Home, join: Join
 ) -> None:
     alice = await join("alice")
-    async with palaver.connect("bob", home=home.path) as bob:
+    async with tellwire.connect("bob", home=home.path) as bob:
         sent = await alice.send("bob", "yesterday's")
         assert [message.body for message in await bob.messages(wait_s=5)] == ["yesterday's"]
     assert (await alice.status(sent.id))["bob"] == "read"
-    async with palaver.connect("bob", home=home.path) as bob:
+    async with tellwire.connect("bob", home=home.path) as bob:
         assert await bob.messages(wait_s=0.2) == []
 
 
 async def test_what_was_returned_comes_again_after_an_exception(home: Home, join: Join) -> None:
     alice = await join("alice")
-    async with palaver.connect("bob", home=home.path):
+    async with tellwire.connect("bob", home=home.path):
         pass
     sent = await alice.send("bob", "once more")
     with suppress(ZeroDivisionError):
-        async with palaver.connect("bob", home=home.path) as bob:
+        async with tellwire.connect("bob", home=home.path) as bob:
             assert await bob.messages(wait_s=5)
             raise ZeroDivisionError
     assert (await alice.status(sent.id))["bob"] == "pending"
-    async with palaver.connect("bob", home=home.path) as bob:
+    async with tellwire.connect("bob", home=home.path) as bob:
         (message,) = await bob.messages(wait_s=5)
         assert (message.body, message.repeat) == ("once more", True)
 
 
 async def test_what_was_offered_and_never_asked_for_is_not_confirmed(home: Home, join: Join) -> None:
     alice = await join("alice")
-    async with palaver.connect("bob", home=home.path) as bob:
+    async with tellwire.connect("bob", home=home.path) as bob:
         sent = [await alice.send("bob", number) for number in range(3)]
         assert len(await bob.messages(wait_s=5, limit=1)) == 1
     states = [(await alice.status(each.id))["bob"] for each in sent]

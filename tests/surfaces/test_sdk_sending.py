@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-import palaver
+import tellwire
 from tests.integration.world import Home, Join, take
 
 
@@ -14,7 +14,7 @@ async def test_peers_lists_who_is_online_without_the_caller_and_all_on_request(
 ) -> None:
     alice = await join("alice")
     await join("bob", capabilities=["parse", "lint"], metadata={"model": "m-1", "cwd": "/src"})
-    async with palaver.connect("gone", home=home.path):
+    async with tellwire.connect("gone", home=home.path):
         pass
     (bob,) = await alice.peers()
     assert (bob.name, bob.kind, bob.status, bob.reason) == ("bob", "script", "online", "open")
@@ -53,7 +53,7 @@ async def test_another_project_is_seen_by_asking_for_all_and_can_be_written_to(
 @pytest.mark.requirement("NET-3")
 async def test_a_send_to_one_tells_its_id_and_status_at_once(home: Home, join: Join) -> None:
     alice, _bob = await join("alice"), await join("bob")
-    async with palaver.connect("gone", home=home.path):
+    async with tellwire.connect("gone", home=home.path):
         pass
     received, queued = await alice.send("bob", "hi"), await alice.send("gone", "hi")
     assert (received.status, queued.status) == ("received", "queued")
@@ -71,7 +71,7 @@ async def test_a_list_and_a_broadcast_tell_who_was_reached_and_never_the_sender(
     home: Home, join: Join
 ) -> None:
     alice, bob, carol = await join("alice"), await join("bob"), await join("carol")
-    async with palaver.connect("gone", home=home.path):
+    async with tellwire.connect("gone", home=home.path):
         pass
     listed = await alice.send(["bob", "gone", "alice", "nobody", "bob"], "to several")
     assert listed.status == "sent"
@@ -87,7 +87,7 @@ async def test_a_list_and_a_broadcast_tell_who_was_reached_and_never_the_sender(
     assert [message.body for message in await carol.messages(wait_s=5)] == ["to all"]
     assert await alice.messages() == []
     assert await alice.status(listed.id) == {"bob": "delivered", "gone": "pending"}
-    async with palaver.connect("gone", home=home.path) as gone:
+    async with tellwire.connect("gone", home=home.path) as gone:
         assert [message.body for message in await gone.messages(wait_s=5)] == ["to several"]
 
 
@@ -95,10 +95,10 @@ async def test_a_list_and_a_broadcast_tell_who_was_reached_and_never_the_sender(
 async def test_a_large_broadcast_needs_a_confirmation(
     home: Home, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PALAVER_BROADCAST_UNCONFIRMED_MAX", "2")
+    monkeypatch.setenv("TELLWIRE_BROADCAST_UNCONFIRMED_MAX", "2")
     alice = await join("alice")
     others = [await join(f"other-{number}") for number in range(3)]
-    with pytest.raises(palaver.PalaverError) as refused:
+    with pytest.raises(tellwire.TellwireError) as refused:
         await alice.send("broadcast", "hear me")
     assert refused.value.code == "confirmation_needed"
     assert all([await other.messages() == [] for other in others])
@@ -147,7 +147,7 @@ async def test_a_message_has_all_its_parts(home: Home, join: Join) -> None:
 @pytest.mark.requirement("REC-1", "REC-2", "NET-8")
 async def test_a_receipt_goes_from_pending_to_answered_with_its_evidence(home: Home, join: Join) -> None:
     alice = await join("alice")
-    async with palaver.connect("bob", home=home.path):
+    async with tellwire.connect("bob", home=home.path):
         pass
     sent = await alice.send("bob", "step by step")
     assert await alice.status(sent.id) == {"bob": "pending"}
@@ -173,7 +173,7 @@ async def test_a_receipt_goes_from_pending_to_answered_with_its_evidence(home: H
 async def test_the_status_of_a_message_is_not_for_strangers(home: Home, join: Join) -> None:
     alice, _bob, carol = await join("alice"), await join("bob"), await join("carol")
     sent = await alice.send("bob", "between us")
-    with pytest.raises(palaver.PalaverError) as refused:
+    with pytest.raises(tellwire.TellwireError) as refused:
         await carol.status(sent.id)
     assert refused.value.code == "unknown_message"
 
@@ -192,7 +192,7 @@ async def test_a_send_that_timed_out_can_be_repeated_and_happens_once(home: Home
     third = await alice.send("bob", "only once", key=key)
     assert second.status == third.status == "received"
     assert second.id == third.id
-    with pytest.raises(palaver.PalaverError) as refused:
+    with pytest.raises(tellwire.TellwireError) as refused:
         await alice.send("bob", "another text", key=key)
     assert refused.value.code == "conflict"
     got = await bob.messages(wait_s=5)
@@ -222,7 +222,7 @@ async def test_an_agent_can_change_its_profile(home: Home, join: Join) -> None:
     assert (record.name, bob.name) == ("robert", "robert")
     (seen,) = await alice.peers()
     assert (seen.name, seen.capabilities, seen.metadata) == ("robert", ["x"], {"model": "m"})
-    with pytest.raises(palaver.PalaverError) as refused:
+    with pytest.raises(tellwire.TellwireError) as refused:
         await bob.update(name="alice")
     assert refused.value.code == "conflict"
     assert (await alice.send("robert", "hello")).status == "received"

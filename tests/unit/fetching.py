@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from palaver.core.context import Caller, MarkSilent
-from palaver.core.framing import render_message
-from palaver.core.kernel import Command
-from palaver.core.limits import Limits
-from palaver.protocol.ids import parse_message_id
-from palaver.protocol.operations.messages import Inbox, MessageRecord, PeekMessages, Taken
+from tellwire.core.context import Caller, MarkSilent
+from tellwire.core.framing import render_message
+from tellwire.core.kernel import Command
+from tellwire.core.limits import Limits
+from tellwire.protocol.ids import parse_message_id
+from tellwire.protocol.operations.messages import Inbox, MessageRecord, PeekMessages, Taken
 from tests.unit.mesh import SCRIPT, Mesh
 
 

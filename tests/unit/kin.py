@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from palaver.core.context import NoteChildEnd, NoteChildStarted, NoteChildUp, ReportTurn, SweepLineage
-from palaver.core.scopes import Verdict, may_write
-from palaver.core.state import Child
-from palaver.protocol.operations.agents import RegisterAgent, Registered
-from palaver.protocol.operations.children import ChildRecord, SpawnAgent
-from palaver.protocol.operations.scopes import Access, Claims, ClaimScope, ScopeRule
+from tellwire.core.context import NoteChildEnd, NoteChildStarted, NoteChildUp, ReportTurn, SweepLineage
+from tellwire.core.scopes import Verdict, may_write
+from tellwire.core.state import Child
+from tellwire.protocol.operations.agents import RegisterAgent, Registered
+from tellwire.protocol.operations.children import ChildRecord, SpawnAgent
+from tellwire.protocol.operations.scopes import Access, Claims, ClaimScope, ScopeRule
 from tests.unit.mesh import Mesh
 
 

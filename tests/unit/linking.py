@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from palaver.core.context import HandOver, ReportTurn
-from palaver.core.limits import Limits
-from palaver.core.state import Link
-from palaver.protocol.operations.links import LinkRecord, OpenLink
-from palaver.protocol.operations.messages import Sent
+from tellwire.core.context import HandOver, ReportTurn
+from tellwire.core.limits import Limits
+from tellwire.core.state import Link
+from tellwire.protocol.operations.links import LinkRecord, OpenLink
+from tellwire.protocol.operations.messages import Sent
 from tests.unit.mesh import Mesh
 
 
@@ -35,11 +35,11 @@ class Conversation(Mesh):
 
     def read(self, name: str) -> list[tuple[str, str]]:
         """Take all that waits into the agent's context: who said it, and what; our own notices left out."""
-        return [(sender, body) for sender, body in self.read_all(name) if sender != "palaver"]
+        return [(sender, body) for sender, body in self.read_all(name) if sender != "tellwire"]
 
     def notices(self, name: str) -> list[str]:
         """The same, only our own notices."""
-        return [body for sender, body in self.read_all(name) if sender == "palaver"]
+        return [body for sender, body in self.read_all(name) if sender == "tellwire"]
 
     def read_all(self, name: str) -> list[tuple[str, str]]:
         """Everything, in order."""

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from palaver.core.context import Caller, Context, EndSession, Header, NoteEvidence, ReturnLease, Settled
-from palaver.core.kernel import Command, apply, apply_batch, decide
-from palaver.core.limits import Limits
-from palaver.core.records import StoredMessage
-from palaver.core.settling import FinalReceipt, final_receipts, settle
-from palaver.core.state import Agent, State, format_snapshot
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import AnyEvent, Event, MessageQueued, format_batch, parse_batch
-from palaver.protocol.ids import format_id, parse_message_id
-from palaver.protocol.operations.agents import Done, RegisterAgent, Registered, UnregisterAgent
-from palaver.protocol.operations.messages import (
+from tellwire.core.context import Caller, Context, EndSession, Header, NoteEvidence, ReturnLease, Settled
+from tellwire.core.kernel import Command, apply, apply_batch, decide
+from tellwire.core.limits import Limits
+from tellwire.core.records import StoredMessage
+from tellwire.core.settling import FinalReceipt, final_receipts, settle
+from tellwire.core.state import Agent, State, format_snapshot
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import AnyEvent, Event, MessageQueued, format_batch, parse_batch
+from tellwire.protocol.ids import format_id, parse_message_id
+from tellwire.protocol.operations.agents import Done, RegisterAgent, Registered, UnregisterAgent
+from tellwire.protocol.operations.messages import (
     Claimed,
     ClaimMessages,
     ConfirmMessages,
@@ -232,8 +232,8 @@ class Mesh:
 
 
 @contextmanager
-def refused(code: str) -> Generator[pytest.ExceptionInfo[PalaverError]]:
+def refused(code: str) -> Generator[pytest.ExceptionInfo[TellwireError]]:
     """The block must be refused with `code`."""
-    with pytest.raises(PalaverError) as caught:
+    with pytest.raises(TellwireError) as caught:
         yield caught
     assert caught.value.code == code, str(caught.value)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from palaver.protocol.addresses import (
+from tellwire.protocol.addresses import (
     NAME_LENGTH_MAX,
     RESERVED,
     is_name,
@@ -15,9 +15,9 @@ from palaver.protocol.addresses import (
     parse_topic,
     shorten,
 )
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.ids import format_id, parse_id, parse_message_id
-from palaver.protocol.suggestions import nearest
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.ids import format_id, parse_id, parse_message_id
+from tellwire.protocol.suggestions import nearest
 from tests.unit.mesh import refused
 
 SEQUENCE_MAX = 2**63 - 1
@@ -69,7 +69,7 @@ def test_a_reserved_word_is_nobodys_name_in_any_case(name: str) -> None:
 def test_the_name_that_is_proposed_instead_is_a_name(text: str) -> None:
     try:
         parse_name(text)
-    except PalaverError as error:
+    except TellwireError as error:
         if error.advice.startswith("For example: "):
             proposal = error.advice.removeprefix("For example: '").removesuffix("'.")
             assert parse_name(proposal) == proposal

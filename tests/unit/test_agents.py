@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from palaver.core.context import Caller
-from palaver.core.limits import Limits
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import AgentForgotten, AgentRegistered, SessionStarted
-from palaver.protocol.operations.agents import (
+from tellwire.core.context import Caller
+from tellwire.core.limits import Limits
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import AgentForgotten, AgentRegistered, SessionStarted
+from tellwire.protocol.operations.agents import (
     AgentList,
     AgentRecord,
     GetAgent,
@@ -130,7 +130,7 @@ def test_a_connection_bears_one_name_only() -> None:
         mesh.run(RegisterAgent(name="bob", session="x"), mesh.caller("alice"))
 
 
-@pytest.mark.parametrize("name", ["", "a b", "broadcast", "Palaver", "x" * 65])
+@pytest.mark.parametrize("name", ["", "a b", "broadcast", "Tellwire", "x" * 65])
 def test_a_bad_name_is_refused_and_nothing_happens(name: str) -> None:
     mesh = Mesh()
     with refused("name_invalid"):
@@ -214,7 +214,7 @@ def test_a_client_that_is_not_the_agent_itself_names_the_process_that_is() -> No
 def test_a_profile_beyond_its_bounds_is_refused(fields: dict[str, object], code: str) -> None:
     mesh = Mesh(Limits(capabilities_max=4, text_length_max=8, metadata_bytes_max=64))
     whole: dict[str, object] = {"name": "alice", "session": "s", **fields}
-    with pytest.raises(PalaverError) as caught:
+    with pytest.raises(TellwireError) as caught:
         mesh.run(RegisterAgent(**whole))  # pyright: ignore[reportArgumentType]  # wrong values are the point
     assert caught.value.code == code
     assert not mesh.state.agents

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from palaver.gateways import answers, network
-from palaver.gateways.answers import Answer
-from palaver.protocol.dialects import AGENT_NETWORK
-from palaver.protocol.errors import ERRORS, PalaverError
-from palaver.protocol.operations.agents import AgentList, AgentRecord, Done
-from palaver.protocol.operations.history import History, HistoryRecord
-from palaver.protocol.operations.messages import (
+from tellwire.gateways import answers, network
+from tellwire.gateways.answers import Answer
+from tellwire.protocol.dialects import AGENT_NETWORK
+from tellwire.protocol.errors import ERRORS, TellwireError
+from tellwire.protocol.operations.agents import AgentList, AgentRecord, Done
+from tellwire.protocol.operations.history import History, HistoryRecord
+from tellwire.protocol.operations.messages import (
     Inbox,
     MessageRecord,
     MessageStatusReply,
@@ -23,7 +23,7 @@ from palaver.protocol.operations.messages import (
     TakeMessages,
     Taken,
 )
-from palaver.protocol.operations.topics import Topics
+from tellwire.protocol.operations.topics import Topics
 from tests.surfaces.mcp_client import FORGED, Result, check_harmless
 
 NOW = 1_000.0
@@ -151,10 +151,10 @@ def test_small_replies() -> None:
 
 def test_a_fetch_frames_each_message_and_announces_the_rest() -> None:
     said = taken(message(), message("second", id="m5", repeat=True), waiting=3)
-    assert said.text.startswith("[palaver: 2 messages from other agents.")
+    assert said.text.startswith("[tellwire: 2 messages from other agents.")
     assert "<peer-message id=m4 from=bob>\ntext\n</peer-message>" in said.text
     assert "repeat=maybe" in said.text
-    assert said.text.endswith('[palaver: 3 more messages wait; call get_messages(after="m5").]')
+    assert said.text.endswith('[tellwire: 3 more messages wait; call get_messages(after="m5").]')
     assert said.data["waiting"] == 3
     assert said.data["messages"][1]["repeat"] is True
     assert taken().text == "No messages."
@@ -171,10 +171,10 @@ def test_a_large_message_is_announced_with_the_call_that_reads_it() -> None:
     assert "more message" not in behind.text, "what is behind it waits for it"
 
 
-@pytest.mark.parametrize("dialect", ["palaver", "agent-network"])
+@pytest.mark.parametrize("dialect", ["tellwire", "agent-network"])
 def test_a_notice_of_the_broker_is_not_a_colleagues_message(dialect: str) -> None:
-    notice = message("Not delivered to bob: m2 (its time to live ran out).", sender="palaver", re="m2")
-    told = taken(notice) if dialect == "palaver" else network.say_taken(Taken(messages=[notice]), now=NOW)
+    notice = message("Not delivered to bob: m2 (its time to live ran out).", sender="tellwire", re="m2")
+    told = taken(notice) if dialect == "tellwire" else network.say_taken(Taken(messages=[notice]), now=NOW)
     assert "Not delivered to bob: m2" in told.text
     assert "another agent" not in told.text
     assert "Answer with" not in told.text, "nobody could be answered"
@@ -227,7 +227,7 @@ def test_how_far_a_message_got_stands_one_recipient_a_line() -> None:
 @pytest.mark.parametrize(("waiting", "words"), [(1, "1 message waits"), (7, "7 messages wait")])
 def test_every_answer_tells_how_many_messages_wait(waiting: int, words: str) -> None:
     said = answers.with_waiting(Answer("Done.", {}), waiting)
-    assert said.text.startswith(f"Done.\n[palaver: {words}")
+    assert said.text.startswith(f"Done.\n[tellwire: {words}")
     assert "call get_messages" in said.text
     assert said.data == {"waiting": waiting}
     assert answers.with_waiting(Answer("Done.", {}), 0) == Answer("Done.", {})
@@ -235,14 +235,14 @@ def test_every_answer_tells_how_many_messages_wait(waiting: int, words: str) -> 
 
 @pytest.mark.parametrize("code", ERRORS)
 def test_a_refusal_tells_what_is_wrong_and_what_a_model_can_do(code: str) -> None:
-    said = answers.refusal(PalaverError(code, "It does not work."))
+    said = answers.refusal(TellwireError(code, "It does not work."))
     assert said.failed
     assert said.text.startswith("It does not work. ")
     assert said.data["error"].keys() == {"code", "message", "advice"}
     assert said.data["error"]["code"] == code
-    own = answers.refusal(PalaverError(code, "It does not work.", "Do that."))
+    own = answers.refusal(TellwireError(code, "It does not work.", "Do that."))
     assert own.text == "It does not work. Do that."
-    for word in ("peers(all=True)", "palaver.connect", "request id", "docs/"):
+    for word in ("peers(all=True)", "tellwire.connect", "request id", "docs/"):
         assert word not in said.text or code in ("unknown_operation", "timeout"), "words for programs"
 
 
@@ -264,7 +264,7 @@ def test_a_refusal_tells_what_is_wrong_and_what_a_model_can_do(code: str) -> Non
             answers.say_agent(agent(kind=FORGED, group=FORGED, metadata={FORGED: FORGED}), own=False),
             id="agent",
         ),
-        pytest.param(answers.refusal(PalaverError("bad_request", FORGED)), id="refusal"),
+        pytest.param(answers.refusal(TellwireError("bad_request", FORGED)), id="refusal"),
         pytest.param(
             answers.say_history(
                 History(messages=[HistoryRecord(id="m4", sender="bob", to="alice", body=FORGED, sent_at=1)]),

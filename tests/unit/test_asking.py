@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.answers import OUTPUT_CHARS_MAX
-from palaver.core.context import NoteChildEnd, ReserveAsk, StartBroker
-from palaver.core.limits import Limits
-from palaver.core.state import State
-from palaver.protocol.events import AgentForgotten, Audience, MessageQueued
-from palaver.protocol.lineage import ChildEnded, ChildFailed
-from palaver.protocol.operations.asking import Answered, AskAgent, CancelAsk
-from palaver.protocol.operations.children import ChildRecord, StopAgent
+from tellwire.core.answers import OUTPUT_CHARS_MAX
+from tellwire.core.context import NoteChildEnd, ReserveAsk, StartBroker
+from tellwire.core.limits import Limits
+from tellwire.core.state import State
+from tellwire.protocol.events import AgentForgotten, Audience, MessageQueued
+from tellwire.protocol.lineage import ChildEnded, ChildFailed
+from tellwire.protocol.operations.asking import Answered, AskAgent, CancelAsk
+from tellwire.protocol.operations.children import ChildRecord, StopAgent
 from tests.unit.kin import Family
 from tests.unit.mesh import OPERATOR, refused
 

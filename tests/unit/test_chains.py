@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.context import HandOver
-from palaver.core.limits import Limits
-from palaver.core.notices import CHAIN, held_back
-from palaver.protocol.operations.agents import RegisterAgent
+from tellwire.core.context import HandOver
+from tellwire.core.limits import Limits
+from tellwire.core.notices import CHAIN, held_back
+from tellwire.protocol.operations.agents import RegisterAgent
 from tests.unit.linking import Conversation
 from tests.unit.mesh import OPERATOR
 

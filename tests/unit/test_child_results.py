@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.context import HandOver
-from palaver.core.limits import Limits
-from palaver.core.state import format_snapshot, parse_snapshot
-from palaver.protocol.ids import format_id
-from palaver.protocol.lineage import ChildReported, ChildUnheard
-from palaver.protocol.operations.children import Children, ListChildren
+from tellwire.core.context import HandOver
+from tellwire.core.limits import Limits
+from tellwire.core.state import format_snapshot, parse_snapshot
+from tellwire.protocol.ids import format_id
+from tellwire.protocol.lineage import ChildReported, ChildUnheard
+from tellwire.protocol.operations.children import Children, ListChildren
 from tests.unit.kin import Family
 from tests.unit.mesh import refused
 

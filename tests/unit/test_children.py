@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from palaver.core.context import (
+from tellwire.core.context import (
     Caller,
     ForgetAbsent,
     HandOver,
@@ -15,13 +15,13 @@ from palaver.core.context import (
     NoteChildStarted,
     StartBroker,
 )
-from palaver.core.kernel import APPLIERS, apply_batch
-from palaver.core.limits import Limits
-from palaver.core.scopes import may_write
-from palaver.core.state import State, format_snapshot, parse_snapshot
-from palaver.protocol.conversations import TurnEnded
-from palaver.protocol.events import AgentForgotten, Audience, MessageQueued, parse_batch
-from palaver.protocol.lineage import (
+from tellwire.core.kernel import APPLIERS, apply_batch
+from tellwire.core.limits import Limits
+from tellwire.core.scopes import may_write
+from tellwire.core.state import State, format_snapshot, parse_snapshot
+from tellwire.protocol.conversations import TurnEnded
+from tellwire.protocol.events import AgentForgotten, Audience, MessageQueued, parse_batch
+from tellwire.protocol.lineage import (
     ChildConfirmed,
     ChildEnded,
     ChildFailed,
@@ -30,11 +30,11 @@ from palaver.protocol.lineage import (
     ChildStarted,
     ScopeSubDelegated,
 )
-from palaver.protocol.operations.agents import ListAgents, RegisterAgent, UnregisterAgent, UpdateAgent
-from palaver.protocol.operations.children import Children, ListChildren, SpawnAgent, StopAgent
-from palaver.protocol.operations.listeners import Listen
-from palaver.protocol.operations.peers import MeshPolicy, RegisterPeer
-from palaver.protocol.operations.scopes import ScopeRule
+from tellwire.protocol.operations.agents import ListAgents, RegisterAgent, UnregisterAgent, UpdateAgent
+from tellwire.protocol.operations.children import Children, ListChildren, SpawnAgent, StopAgent
+from tellwire.protocol.operations.listeners import Listen
+from tellwire.protocol.operations.peers import MeshPolicy, RegisterPeer
+from tellwire.protocol.operations.scopes import ScopeRule
 from tests.unit.kin import Family, rule, write
 from tests.unit.mesh import OPERATOR, refused
 

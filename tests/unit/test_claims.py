@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.claims import check_path, check_rules, covers, covers_path, first_conflict, overlaps
-from palaver.protocol.operations.scopes import ScopeRule
+from tellwire.core.claims import check_path, check_rules, covers, covers_path, first_conflict, overlaps
+from tellwire.protocol.operations.scopes import ScopeRule
 from tests.unit.kin import rule
 from tests.unit.mesh import refused
 

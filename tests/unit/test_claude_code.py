@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.integrations.claude_code import INTEGRATION, ClaudeReader
-from palaver.integrations.hooks import HookEvent
+from tellwire.integrations.claude_code import INTEGRATION, ClaudeReader
+from tellwire.integrations.hooks import HookEvent
 from tests.unit.transcripts import (
     ABSENT,
     JSON,

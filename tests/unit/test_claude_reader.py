@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.integrations.claude_code import ClaudeReader
-from palaver.integrations.hooks import Verdict
+from tellwire.integrations.claude_code import ClaudeReader
+from tellwire.integrations.hooks import Verdict
 from tests.unit.transcripts import (
     ABSENT,
     JSON,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.broker.clock import GAP_S, Clock
+from tellwire.broker.clock import GAP_S, Clock
 
 HOLD_S = 90.0
 START = 1_700_000_000.0

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.integrations.codex import INTEGRATION, NAME, CodexReader
-from palaver.integrations.hooks import HookEvent, Verdict
+from tellwire.integrations.codex import INTEGRATION, NAME, CodexReader
+from tellwire.integrations.hooks import HookEvent, Verdict
 from tests.unit.transcripts import (
     ABSENT,
     JSON,

@@ -1,4 +1,4 @@
-"""What palaver's own words cost a model: one table of budgets, in characters."""
+"""What tellwire's own words cost a model: one table of budgets, in characters."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from palaver.core.framing import render_batch, render_message, render_network
-from palaver.core.state import Agent
-from palaver.gateways.early import describe
-from palaver.gateways.labels import REMIND_CHARS, Labels
-from palaver.gateways.words import instructions
-from palaver.protocol.dialects import DIALECTS, PALAVER, tools_of
-from palaver.protocol.operations.messages import MessageRecord
-from palaver.protocol.tool import CORE
+from tellwire.core.framing import render_batch, render_message, render_network
+from tellwire.core.state import Agent
+from tellwire.gateways.early import describe
+from tellwire.gateways.labels import REMIND_CHARS, Labels
+from tellwire.gateways.words import instructions
+from tellwire.protocol.dialects import DIALECTS, TELLWIRE, tools_of
+from tellwire.protocol.operations.messages import MessageRecord
+from tellwire.protocol.tool import CORE
 
 NAME = "backend-main"
 LABEL = "k7qd"
@@ -36,12 +36,12 @@ def framed(label: str = LABEL) -> str:
 
 
 def measure() -> dict[str, int]:
-    tools = [describe(tool) for tool in tools_of(PALAVER, CORE).values()]
+    tools = [describe(tool) for tool in tools_of(TELLWIRE, CORE).values()]
     shown = [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in tools]
     cost = {
         "the first message of a delivery": len(render_batch([framed()], told=True, label=LABEL)),
         "where the rule comes again": len(render_batch([framed()], told=False, label=LABEL)),
-        "the instructions": len(instructions(PALAVER, NAME, label=LABEL)),
+        "the instructions": len(instructions(TELLWIRE, NAME, label=LABEL)),
         "the twelve tools": len(json.dumps(shown, separators=(",", ":"))),
     }
     two = len(render_batch([framed(), framed()], told=True, label=LABEL))
@@ -60,7 +60,7 @@ def test_what_a_model_pays_stays_within_its_budget(what: str) -> None:
 
 @pytest.mark.requirement("SEC-2", stage="contact")
 def test_the_rule_is_whole_where_it_stands_and_short_behind_it() -> None:
-    start = instructions(PALAVER, NAME, label=LABEL)
+    start = instructions(TELLWIRE, NAME, label=LABEL)
     again = render_batch([framed()], told=False, label=LABEL)
     for text in (start, again):
         assert "colleague's request" in text

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.acknowledgements import is_acknowledgement
-from palaver.core.limits import Limits
-from palaver.protocol.conversations import LinkPaused, LinkResumed
-from palaver.protocol.events import MessageQueued
-from palaver.protocol.operations.agents import RegisterAgent
-from palaver.protocol.operations.links import ResumeLink
+from tellwire.core.acknowledgements import is_acknowledgement
+from tellwire.core.limits import Limits
+from tellwire.protocol.conversations import LinkPaused, LinkResumed
+from tellwire.protocol.events import MessageQueued
+from tellwire.protocol.operations.agents import RegisterAgent
+from tellwire.protocol.operations.links import ResumeLink
 from tests.unit.linking import Conversation
 from tests.unit.mesh import OPERATOR, refused
 

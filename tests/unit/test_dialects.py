@@ -9,18 +9,18 @@ import jsonschema
 import msgspec
 import pytest
 
-from palaver.core.modes import MODES
-from palaver.gateways.early import describe
-from palaver.gateways.tools import WAIT, form_of
-from palaver.gateways.words import instructions
-from palaver.protocol.dialects import AGENT_NETWORK, DIALECTS, F2, PALAVER, tools_of
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.operations import OPERATIONS
-from palaver.protocol.operations.agents import RegisterAgent
-from palaver.protocol.operations.base import MCP, Operation
-from palaver.protocol.operations.children import StopAgent
-from palaver.protocol.operations.messages import SendMessage
-from palaver.protocol.tool import ALL, CORE, Dialect, Tool
+from tellwire.core.modes import MODES
+from tellwire.gateways.early import describe
+from tellwire.gateways.tools import WAIT, form_of
+from tellwire.gateways.words import instructions
+from tellwire.protocol.dialects import AGENT_NETWORK, DIALECTS, F2, TELLWIRE, tools_of
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations import OPERATIONS
+from tellwire.protocol.operations.agents import RegisterAgent
+from tellwire.protocol.operations.base import MCP, Operation
+from tellwire.protocol.operations.children import StopAgent
+from tellwire.protocol.operations.messages import SendMessage
+from tellwire.protocol.tool import ALL, CORE, Dialect, Tool
 
 EVERY_TOOL = [
     pytest.param(tool, id=f"{dialect.name}-{tool.name}")
@@ -44,25 +44,25 @@ MESH_TOOLS = ["list_peers", "agent_send", "get_messages", "agent_request"]
 
 # What the documents that the dialects imitate, and our own instructions, call.
 DOCUMENTED: list[tuple[Dialect, str, dict[str, Any]]] = [
-    (PALAVER, "list_peers", {}),
-    (PALAVER, "list_peers", {"all": True, "capability": "rust"}),
-    (PALAVER, "agent_send", {"to": "bob", "body": "hello"}),
-    (PALAVER, "agent_send", {"to": ["bob", "carol"], "body": "hello", "re": "m4", "ttl_s": 60}),
-    (PALAVER, "agent_send", {"to": "#build", "body": "x", "mode": "challenge", "context": {"a": 1}}),
-    (PALAVER, "agent_send", {"to": "backend", "body": {"q": "JWT shape?"}}),
-    (PALAVER, "send_to_peer", {"to": "backend", "body": {"q": "JWT shape?"}}),
+    (TELLWIRE, "list_peers", {}),
+    (TELLWIRE, "list_peers", {"all": True, "capability": "rust"}),
+    (TELLWIRE, "agent_send", {"to": "bob", "body": "hello"}),
+    (TELLWIRE, "agent_send", {"to": ["bob", "carol"], "body": "hello", "re": "m4", "ttl_s": 60}),
+    (TELLWIRE, "agent_send", {"to": "#build", "body": "x", "mode": "challenge", "context": {"a": 1}}),
+    (TELLWIRE, "agent_send", {"to": "backend", "body": {"q": "JWT shape?"}}),
+    (TELLWIRE, "send_to_peer", {"to": "backend", "body": {"q": "JWT shape?"}}),
     (F2, "send_message", {"agent_id": "a2", "message": {"q": "JWT shape?"}}),
     (F2, "broadcast", {"message": {"done": True}}),
-    (PALAVER, "agent_send", {"to": "broadcast", "body": "x", "confirm": True}),
-    (PALAVER, "get_messages", {}),
-    (PALAVER, "get_messages", {"wait_s": 300}),
-    (PALAVER, "get_messages", {"id": "m4", "offset": 24000}),
-    (PALAVER, "message_status", {"id": "m4"}),
-    (PALAVER, "announce", {"name": "bob", "capabilities": ["rust"], "metadata": {"model": "x"}}),
-    (PALAVER, "subscribe", {"topic": "#build"}),
-    (PALAVER, "read_history", {"peer": "bob", "since": 0, "limit": 5}),
-    (PALAVER, "search_messages", {"query": '"a phrase" wor*', "before": "m9"}),
-    (PALAVER, "leave", {"forget": True}),
+    (TELLWIRE, "agent_send", {"to": "broadcast", "body": "x", "confirm": True}),
+    (TELLWIRE, "get_messages", {}),
+    (TELLWIRE, "get_messages", {"wait_s": 300}),
+    (TELLWIRE, "get_messages", {"id": "m4", "offset": 24000}),
+    (TELLWIRE, "message_status", {"id": "m4"}),
+    (TELLWIRE, "announce", {"name": "bob", "capabilities": ["rust"], "metadata": {"model": "x"}}),
+    (TELLWIRE, "subscribe", {"topic": "#build"}),
+    (TELLWIRE, "read_history", {"peer": "bob", "since": 0, "limit": 5}),
+    (TELLWIRE, "search_messages", {"query": '"a phrase" wor*', "before": "m9"}),
+    (TELLWIRE, "leave", {"forget": True}),
     (F2, "register_agent", {"name": "a", "type": "claude-code", "capabilities": ["bash", "mcp"]}),
     (F2, "unregister_agent", {}),
     (F2, "heartbeat", {}),
@@ -92,11 +92,11 @@ def schema(tool: Tool) -> dict[str, Any]:
 
 
 def test_the_usual_set_has_at_most_12_tools_and_10_kb_of_schema() -> None:
-    tools = tools_of(PALAVER, CORE)
+    tools = tools_of(TELLWIRE, CORE)
     listed = [describe(tool) for tool in tools.values()]
     assert len(tools) <= 12
     assert len(json.dumps(listed).encode()) <= 10_000
-    assert "send_message" not in tools_of(PALAVER, ALL), "models confuse it with a tool of their client"
+    assert "send_message" not in tools_of(TELLWIRE, ALL), "models confuse it with a tool of their client"
 
 
 @pytest.mark.parametrize("dialect", EVERY_DIALECT)
@@ -120,7 +120,7 @@ def test_instructions_speak_only_of_tools_that_are_there(dialect: Dialect) -> No
     ] == []
 
 
-@pytest.mark.parametrize("dialect", [PALAVER, F2], ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", [TELLWIRE, F2], ids=lambda dialect: dialect.name)
 def test_the_modes_are_named_where_a_message_is_sent(dialect: Dialect) -> None:
     sends = [tool for tool in dialect.tools if tool.operation is SendMessage]
     assert all(schema(tool)["properties"]["mode"]["enum"] == sorted(MODES) for tool in sends)
@@ -154,12 +154,12 @@ def test_what_an_operation_needs_its_tool_asks_for_or_sets_itself(tool: Tool) ->
 
 def test_every_operation_that_stands_on_mcp_is_reachable() -> None:
     wanted = {operation for operation in OPERATIONS.values() if MCP in operation.surfaces}
-    reached: set[type[Operation[Any]]] = {tool.operation for tool in tools_of(PALAVER, ALL).values()}
+    reached: set[type[Operation[Any]]] = {tool.operation for tool in tools_of(TELLWIRE, ALL).values()}
     assert wanted == reached
 
 
 def test_what_mcp_does_not_offer_is_in_no_tool_of_ours() -> None:
-    assert all(MCP in tool.operation.surfaces for tool in PALAVER.tools)
+    assert all(MCP in tool.operation.surfaces for tool in TELLWIRE.tools)
     registering = {tool.name for tool in F2.tools if MCP not in tool.operation.surfaces}
     assert registering == {"register_agent"}
     assert all(MCP in tool.operation.surfaces for tool in AGENT_NETWORK.tools)
@@ -235,13 +235,13 @@ def test_every_tool_and_every_argument_that_is_not_plain_has_words(tool: Tool) -
 @pytest.mark.parametrize(
     ("dialect", "name", "arguments", "words"),
     [
-        (PALAVER, "agent_send", {"too": "bob", "body": "x"}, ["agent_send", "'too'", "to"]),
-        (PALAVER, "agent_send", {"body": "x"}, ["`to`"]),
-        (PALAVER, "agent_send", {"to": "bob", "body": "x", "mode": "fight"}, ["mode", *MODES]),
-        (PALAVER, "get_messages", {"wait": 3}, ["'wait'", "wait_s"]),
-        (PALAVER, "get_messages", {"wait_s": 601}, ["wait_s", "600"]),
-        (PALAVER, "get_messages", {"wait_s": "long"}, ["wait_s", "600"]),
-        (PALAVER, "get_messages", {"wait_s": True}, ["wait_s", "600"]),
+        (TELLWIRE, "agent_send", {"too": "bob", "body": "x"}, ["agent_send", "'too'", "to"]),
+        (TELLWIRE, "agent_send", {"body": "x"}, ["`to`"]),
+        (TELLWIRE, "agent_send", {"to": "bob", "body": "x", "mode": "fight"}, ["mode", *MODES]),
+        (TELLWIRE, "get_messages", {"wait": 3}, ["'wait'", "wait_s"]),
+        (TELLWIRE, "get_messages", {"wait_s": 601}, ["wait_s", "600"]),
+        (TELLWIRE, "get_messages", {"wait_s": "long"}, ["wait_s", "600"]),
+        (TELLWIRE, "get_messages", {"wait_s": True}, ["wait_s", "600"]),
         (F2, "send_message", {"agent_id": 3, "message": "x"}, ["agent_id"]),
         (F2, "send_message", {"agent_id": "a2"}, ["message"]),
         (F2, "query_capabilities", {}, ["capability"]),
@@ -253,7 +253,7 @@ def test_every_tool_and_every_argument_that_is_not_plain_has_words(tool: Tool) -
 def test_a_wrong_call_is_refused_in_words_that_correct_it(
     dialect: Dialect, name: str, arguments: dict[str, Any], words: list[str]
 ) -> None:
-    with pytest.raises(PalaverError) as refused:
+    with pytest.raises(TellwireError) as refused:
         form_of(tools_of(dialect, ALL)[name]).parse(arguments, {})
     said = f"{refused.value.message} {refused.value.advice}"
     assert refused.value.code == "bad_request"
@@ -261,13 +261,13 @@ def test_a_wrong_call_is_refused_in_words_that_correct_it(
 
 
 def test_what_a_tool_sets_itself_cannot_be_given() -> None:
-    with pytest.raises(PalaverError, match="once_s"):
+    with pytest.raises(TellwireError, match="once_s"):
         form_of(tools_of(AGENT_NETWORK, CORE)["agent_send"]).parse({"to": "b", "body": "", "once_s": 0}, {})
-    with pytest.raises(PalaverError, match="key"):
-        form_of(tools_of(PALAVER, CORE)["agent_send"]).parse({"to": "b", "body": "", "key": "1-a"}, {})
+    with pytest.raises(TellwireError, match="key"):
+        form_of(tools_of(TELLWIRE, CORE)["agent_send"]).parse({"to": "b", "body": "", "key": "1-a"}, {})
 
 
 def test_null_means_left_out() -> None:
-    tool = tools_of(PALAVER, CORE)["agent_send"]
+    tool = tools_of(TELLWIRE, CORE)["agent_send"]
     operation, _ = form_of(tool).parse({"to": "b", "body": "x", "re": None, "mode": None}, {})
     assert operation == SendMessage(to="b", body="x")

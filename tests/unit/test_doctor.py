@@ -1,4 +1,4 @@
-"""What `palaver doctor` says of a session that gets no mail: what is wrong, and what to do."""
+"""What `tellwire doctor` says of a session that gets no mail: what is wrong, and what to do."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from palaver.cli.checks import advise_deaf, check_agents, check_sessions
-from palaver.core.reach import DEAF, DIALOG, Contact
-from palaver.core.state import Agent
-from palaver.core.waking import FAILED, STOPPED
-from palaver.gateways.diagnosis import find_fault
-from palaver.integrations.install.checking import TRUST, FileState, Report
-from palaver.protocol.operations.agents import AgentRecord, PathRecord
-from palaver.protocol.operations.broker import SessionFault
+from tellwire.cli.checks import advise_deaf, check_agents, check_sessions
+from tellwire.core.reach import DEAF, DIALOG, Contact
+from tellwire.core.state import Agent
+from tellwire.core.waking import FAILED, STOPPED
+from tellwire.gateways.diagnosis import find_fault
+from tellwire.integrations.install.checking import TRUST, FileState, Report
+from tellwire.protocol.operations.agents import AgentRecord, PathRecord
+from tellwire.protocol.operations.broker import SessionFault
 
 FIRST_2 = pytest.mark.requirement("FIRST-2", stage="contact")
 GIVEN_UP = "left to its human after 4 failed wakes"
@@ -60,7 +60,7 @@ def test_a_deaf_session_is_told_what_to_do_by_what_its_configuration_says(tmp_pa
     path.touch()
     os.utime(path, (1_000.0, 1_000.0))
     older, newer = fault(started_at=900.0), fault(started_at=1_100.0)
-    assert "run `palaver install claude`" in advise_deaf(older, report(path, state="absent"))
+    assert "run `tellwire install claude`" in advise_deaf(older, report(path, state="absent"))
     assert advise_deaf(older, report(path, notes=(TRUST,), fine=False)) == TRUST
     away = report(path, notes=("`claude` is not on the PATH.",))
     assert "It started before" in advise_deaf(older, away), "where the program is says nothing of its session"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.descent import ENDED_KEPT
-from palaver.protocol.ids import format_id
-from palaver.protocol.lineage import ChildReported
-from palaver.protocol.operations.agents import UnregisterAgent
-from palaver.protocol.operations.children import Children, EndedRecord, ListChildren
+from tellwire.core.descent import ENDED_KEPT
+from tellwire.protocol.ids import format_id
+from tellwire.protocol.lineage import ChildReported
+from tellwire.protocol.operations.agents import UnregisterAgent
+from tellwire.protocol.operations.children import Children, EndedRecord, ListChildren
 from tests.unit.kin import Family
 from tests.unit.mesh import OPERATOR
 

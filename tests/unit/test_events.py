@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.protocol.conversations import AgentOverdue, TurnEnded
-from palaver.protocol.events import (
+from tellwire.protocol.conversations import AgentOverdue, TurnEnded
+from tellwire.protocol.events import (
     EVENTS,
     AgentOnline,
     Audience,
@@ -20,8 +20,8 @@ from palaver.protocol.events import (
     lift,
     parse_batch,
 )
-from palaver.protocol.lineage import ChildEnded
-from palaver.protocol.operations.base import snake_case
+from tellwire.protocol.lineage import ChildEnded
+from tellwire.protocol.operations.base import snake_case
 
 
 @pytest.mark.requirement("AUD-1")

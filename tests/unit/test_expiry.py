@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.context import ExpireDue, HandOver, StartBroker
-from palaver.core.limits import Limits
-from palaver.protocol.events import MessageQueued, MessagesExpired
-from palaver.protocol.ids import parse_id
-from palaver.protocol.operations.agents import UnregisterAgent
+from tellwire.core.context import ExpireDue, HandOver, StartBroker
+from tellwire.core.limits import Limits
+from tellwire.protocol.events import MessageQueued, MessagesExpired
+from tellwire.protocol.ids import parse_id
+from tellwire.protocol.operations.agents import UnregisterAgent
 from tests.unit.mesh import OPERATOR, Mesh
 
 HOUR = 3_600.0
@@ -62,7 +62,7 @@ def test_the_sender_is_told_once_in_one_notice_for_all() -> None:
     (seq,) = mesh.agent("alice").pending
     notice = mesh.stored[seq].record()
     assert (notice.sender, notice.kind, notice.re, notice.to) == (
-        "palaver",
+        "tellwire",
         "notification",
         messages[0],
         "alice",

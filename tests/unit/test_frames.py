@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.frames import (
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.frames import (
     CALL_NUMBER_MAX,
     FRAME_BYTES_MAX,
     PROTOCOL,
@@ -26,8 +26,8 @@ from palaver.protocol.frames import (
     parse_hello,
     parse_welcome,
 )
-from palaver.protocol.operations.agents import Done, Heartbeat
-from palaver.protocol.operations.messages import SendMessage
+from tellwire.protocol.operations.agents import Done, Heartbeat
+from tellwire.protocol.operations.messages import SendMessage
 from tests.unit.mesh import refused
 
 BEAT = b'{"n":1,"do":{"op":"heartbeat"}}'
@@ -84,8 +84,8 @@ def test_the_largest_body_in_its_longest_escaped_form_fits_a_frame() -> None:
 
 
 def test_greetings_round_trip() -> None:
-    assert parse_hello(format_frame(Hello(palaver=PROTOCOL, program="p"))).program == "p"
-    welcome = Welcome(palaver=PROTOCOL, version="1", awake=1.5, heartbeat_s=30.0, pid=7)
+    assert parse_hello(format_frame(Hello(tellwire=PROTOCOL, program="p"))).program == "p"
+    welcome = Welcome(tellwire=PROTOCOL, version="1", awake=1.5, heartbeat_s=30.0, pid=7)
     assert parse_welcome(format_frame(welcome)) == welcome
 
 
@@ -97,8 +97,8 @@ def test_greetings_round_trip() -> None:
         b"[]",
         b'{"n":1}',
         b"\xff\xfe",
-        b'{"palaver":"1"}',
-        b'{"palaver":1,"x":' + DEEP + b"}",
+        b'{"tellwire":"1"}',
+        b'{"tellwire":1,"x":' + DEEP + b"}",
     ],
     ids=["empty", "http", "list", "call", "bytes", "text", "deep"],
 )
@@ -110,14 +110,14 @@ def test_a_connection_that_does_not_begin_with_a_greeting_is_told_so(line: bytes
 @pytest.mark.parametrize("version", [0, -1, PROTOCOL + 1, 10**30])
 def test_another_version_of_the_protocol_is_refused_by_both_sides(version: int) -> None:
     with refused("wrong_version") as caught:
-        parse_hello(b'{"palaver":%d}' % version)
+        parse_hello(b'{"tellwire":%d}' % version)
     assert str(version) in caught.value.message
     with refused("wrong_version"):
-        parse_welcome(b'{"palaver":%d,"version":"9","awake":0.0,"heartbeat_s":1.0}' % version)
+        parse_welcome(b'{"tellwire":%d,"version":"9","awake":0.0,"heartbeat_s":1.0}' % version)
 
 
 def test_a_refusal_in_place_of_the_welcome_is_raised_as_it_was_meant() -> None:
-    said = PalaverError("too_many_connections", "Full.", "Wait.")
+    said = TellwireError("too_many_connections", "Full.", "Wait.")
     with refused("too_many_connections") as caught:
         parse_welcome(format_error(0, said))
     assert (caught.value.message, caught.value.advice) == ("Full.", "Wait.")
@@ -220,7 +220,7 @@ def test_a_refusal_is_short_whatever_it_refuses(do: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_noise_is_refused_clearly_whatever_it_is(line: bytes) -> None:
-    with pytest.raises((PalaverError, CallError)):
+    with pytest.raises((TellwireError, CallError)):
         parse_call(line)
 
 
@@ -230,7 +230,7 @@ def test_noise_is_refused_clearly_whatever_it_is(line: bytes) -> None:
 def test_an_answer_a_refusal_and_an_offer_are_told_apart() -> None:
     answer = parse_broker_frame(format_ok(5, Done(note="done")))
     assert (answer.n, bytes(answer.ok)) == (5, b'{"note":"done"}')  # pyright: ignore[reportArgumentType]  # set
-    refusal = parse_broker_frame(format_error(6, PalaverError("conflict", "Twice.")))
+    refusal = parse_broker_frame(format_error(6, TellwireError("conflict", "Twice.")))
     assert refusal.error is not None
     assert (refusal.n, refusal.error.code, refusal.error.error().advice) == (
         6,

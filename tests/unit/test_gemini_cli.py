@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.integrations import tails
-from palaver.integrations.gemini_cli import INTEGRATION, GeminiReader
-from palaver.integrations.hooks import HookEvent, Verdict
+from tellwire.integrations import tails
+from tellwire.integrations.gemini_cli import INTEGRATION, GeminiReader
+from tellwire.integrations.hooks import HookEvent, Verdict
 from tests.unit.transcripts import (
     ABSENT,
     JSON,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from palaver.core.glimpse import WORDS_CHARS_MAX, glimpse
-from palaver.protocol.operations.messages import MessageRecord
+from tellwire.core.glimpse import WORDS_CHARS_MAX, glimpse
+from tellwire.protocol.operations.messages import MessageRecord
 
 pytestmark = pytest.mark.requirement("FIRST-5", stage="contact")
 
@@ -21,12 +21,12 @@ def message(body: Any, sender: str = "bob") -> MessageRecord:
     ("messages", "line"),
     [
         ([], ""),
-        ([message("Could you look?")], "palaver: bob: Could you look?"),
-        ([message("a\nb\t c")], "palaver: bob: a b c"),
-        ([message("one"), message("two"), message("three")], "palaver: bob: one (and 2 more)"),
-        ([message({"n": 1})], 'palaver: bob: {"n":1}'),
-        ([message("\x1b]0;x\x07\x9b2J\u202egood")], "palaver: bob: ]0;x 2J good"),
-        ([message("The disk is full.", sender="")], "palaver: The disk is full."),
+        ([message("Could you look?")], "tellwire: bob: Could you look?"),
+        ([message("a\nb\t c")], "tellwire: bob: a b c"),
+        ([message("one"), message("two"), message("three")], "tellwire: bob: one (and 2 more)"),
+        ([message({"n": 1})], 'tellwire: bob: {"n":1}'),
+        ([message("\x1b]0;x\x07\x9b2J\u202egood")], "tellwire: bob: ]0;x 2J good"),
+        ([message("The disk is full.", sender="")], "tellwire: The disk is full."),
     ],
 )
 def test_it_tells_who_and_the_first_words_in_one_harmless_line(
@@ -38,9 +38,9 @@ def test_it_tells_who_and_the_first_words_in_one_harmless_line(
 def test_it_is_short_whatever_the_message() -> None:
     for body in ("x" * 70_000, "word " * 20_000, "\n" * 70_000 + "end"):
         line = glimpse([message(body)])
-        assert len(line) <= WORDS_CHARS_MAX + len("palaver: bob: ")
+        assert len(line) <= WORDS_CHARS_MAX + len("tellwire: bob: ")
         assert line.endswith("…")
 
 
 def test_of_a_large_message_it_tells_who() -> None:
-    assert glimpse([], large=[message("70000")]) == "palaver: bob: a large message"
+    assert glimpse([], large=[message("70000")]) == "tellwire: bob: a large message"

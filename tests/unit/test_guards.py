@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.guards import guard_of, is_guarded
-from palaver.protocol.errors import PalaverError
-from palaver.relay.guard import UNCLEAR, denial, judge, why
-from palaver.relay.writes import EVENTS, TOOLS
+from tellwire.core.guards import guard_of, is_guarded
+from tellwire.protocol.errors import TellwireError
+from tellwire.relay.guard import UNCLEAR, denial, judge, why
+from tellwire.relay.writes import EVENTS, TOOLS
 from tests.unit.kin import Family, rule, write
 
 FOLDERS = ["/", "/p", "/p/a", "/p/a/b", "/p/ab", "/q"]
@@ -43,9 +43,9 @@ def test_a_hook_alone_judges_as_the_broker_does(
     for name in ("alice", "bob"):
         mesh.register(name, kind="codex")
     for wanted in free:
-        with suppress(PalaverError):  # what is refused is not held
+        with suppress(TellwireError):  # what is refused is not held
             mesh.claim("bob", rules=[wanted])
-    with suppress(PalaverError):
+    with suppress(TellwireError):
         mesh.bear("alice", "kid", scope=given_to)
         mesh.bear("kid", "grandkid", scope=given_on)
     for name in {"kid", "grandkid"} & set(mesh.names()):

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from palaver.core.state import Agent
-from palaver.gateways.bindings import Binding, Bindings
-from palaver.gateways.books import LEFT_S, SETTLED_S, UNBEGUN_S, Book, mark_of
-from palaver.integrations import claude_code, codex, gemini_cli
-from palaver.integrations.hooks import HookEvent, What
-from palaver.integrations.opencode import make_opencode
-from palaver.integrations.plugins import RequestReader
+from tellwire.core.state import Agent
+from tellwire.gateways.bindings import Binding, Bindings
+from tellwire.gateways.books import LEFT_S, SETTLED_S, UNBEGUN_S, Book, mark_of
+from tellwire.integrations import claude_code, codex, gemini_cli
+from tellwire.integrations.hooks import HookEvent, What
+from tellwire.integrations.opencode import make_opencode
+from tellwire.integrations.plugins import RequestReader
 from tests.unit.test_claude_reader import answer, blob, hook_text, queued, request, user
 from tests.unit.transcripts import write
 
 MARK = mark_of("m4f2k", notice=False)
-TEXT = f"[palaver: 1 message.]\n<{MARK}backend age=2s>\nhello\n</peer-message>"
+TEXT = f"[tellwire: 1 message.]\n<{MARK}backend age=2s>\nhello\n</peer-message>"
 SESSION = "0199a1b2"
 
 

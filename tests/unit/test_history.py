@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from palaver.core.audit import describe, word_of
-from palaver.core.context import Caller, NoteRefusals, Past
-from palaver.core.kernel import decide
-from palaver.core.queries import Entry, Query
-from palaver.core.terms import Term, matches, parse_terms, searched_text, words_of
-from palaver.protocol.events import EVENTS, AgentRegistered, CallRefused, MessageQueued, TopicJoined
-from palaver.protocol.operations.audit import Audit, ReadAudit
-from palaver.protocol.operations.feed import WatchFeed
-from palaver.protocol.operations.history import History, ReadHistory, SearchMessages
+from tellwire.core.audit import describe, word_of
+from tellwire.core.context import Caller, NoteRefusals, Past
+from tellwire.core.kernel import decide
+from tellwire.core.queries import Entry, Query
+from tellwire.core.terms import Term, matches, parse_terms, searched_text, words_of
+from tellwire.protocol.events import EVENTS, AgentRegistered, CallRefused, MessageQueued, TopicJoined
+from tellwire.protocol.operations.audit import Audit, ReadAudit
+from tellwire.protocol.operations.feed import WatchFeed
+from tellwire.protocol.operations.history import History, ReadHistory, SearchMessages
 from tests.golden.samples import SAMPLES
 from tests.unit.mesh import OPERATOR, SCRIPT, Mesh, refused
 
@@ -110,7 +110,7 @@ def test_a_forgotten_agent_is_found_by_its_id_and_the_broker_by_its_name(past: T
     assert "lunch?" in past.bodies(ReadHistory(agent=carol), OPERATOR)
     with refused("unknown_agent"):
         past.ask(ReadHistory(agent="carol"), OPERATOR)
-    (notice,) = past.bodies(ReadHistory(agent="palaver"), OPERATOR)
+    (notice,) = past.bodies(ReadHistory(agent="tellwire"), OPERATOR)
     assert notice.startswith("Not delivered to carol")
 
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.waking import CONTINUATIONS_MAX
-from palaver.gateways.books import Book
-from palaver.gateways.turns import TEXT_BYTES_MAX, Ending, Turns, clean_text
-from palaver.integrations import claude_code, gemini_cli
-from palaver.integrations.hooks import HookEvent, Outcome, What
-from palaver.integrations.opencode import make_opencode
+from tellwire.core.waking import CONTINUATIONS_MAX
+from tellwire.gateways.books import Book
+from tellwire.gateways.turns import TEXT_BYTES_MAX, Ending, Turns, clean_text
+from tellwire.integrations import claude_code, gemini_cli
+from tellwire.integrations.hooks import HookEvent, Outcome, What
+from tellwire.integrations.opencode import make_opencode
 
-FRAME = "[palaver: 1 message.]\n<peer-message id=m4f2k from=alice age=2s>\nhello\n</peer-message>"
-WAKE_LINE = "Please read your palaver mail."
+FRAME = "[tellwire: 1 message.]\n<peer-message id=m4f2k from=alice age=2s>\nhello\n</peer-message>"
+WAKE_LINE = "Please read your tellwire mail."
 
 
 def names() -> Callable[[], str]:
@@ -68,7 +68,7 @@ def book_of(kind: Any = claude_code.INTEGRATION) -> Book:
         ("Fix the parser.", True, True),
         (FRAME, True, False),
         (f"  {FRAME}", True, False),
-        ("[palaver: notice id=m2 of the broker]", True, False),
+        ("[tellwire: notice id=m2 of the broker]", True, False),
         (f"<task-notification>\n{FRAME}", False, False),
         ("<task-notification>done", False, False),
         (f" {WAKE_LINE}\n", True, False),

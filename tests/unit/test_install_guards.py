@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from palaver.integrations.install.codex import EVENTS as CODEX_EVENTS
-from palaver.integrations.install.entries import Hooks, find_lacks, our_hooks
-from palaver.integrations.install.trust import event_word, trust_hash, untrusted
-from palaver.relay.writes import TOOLS
+from tellwire.integrations.install.codex import EVENTS as CODEX_EVENTS
+from tellwire.integrations.install.entries import Hooks, find_lacks, our_hooks
+from tellwire.integrations.install.trust import event_word, trust_hash, untrusted
+from tellwire.relay.writes import TOOLS
 from tests.unit.test_install_plan import Desk, meaning, write
 
 BEFORE = {"claude": ("PreToolUse", -1), "gemini": ("BeforeTool", 1)}
@@ -47,7 +47,7 @@ def test_the_tools_that_write_are_asked_about_and_no_others(
     named = group["matcher"].removeprefix("^").removesuffix("$").strip("()").split("|")
     assert set(named) == set(TOOLS[kind])
     (hook,) = group["hooks"]
-    assert "/palaver-home/guards/$PPID ] && " in hook["command"], "with nothing to guard it costs one look"
+    assert "/tellwire-home/guards/$PPID ] && " in hook["command"], "with nothing to guard it costs one look"
 
 
 @pytest.mark.parametrize("word", BEFORE)
@@ -120,7 +120,7 @@ def before(here: Desk, word: str) -> dict[str, Any]:
     call = {
         "type": "http",
         "url": "http://127.0.0.1:20001/hooks/claude-code",
-        "headers": {"Authorization": "Bearer abab", "X-Palaver": "1"},
+        "headers": {"Authorization": "Bearer abab", "X-Tellwire": "1"},
         "timeout": 10,
     }
     if word == "claude":
@@ -157,7 +157,7 @@ def test_entries_of_the_version_before_are_known(here: Desk, word: str, command:
 def test_hooks_without_our_programs_are_silent(here: Desk, word: str, shell: str, tmp_path: Path) -> None:
     program = shutil.which(shell) or "/bin/sh"
     for folder in ("marks", "guards"):
-        marked = tmp_path / "palaver-home" / folder / str(os.getpid())
+        marked = tmp_path / "tellwire-home" / folder / str(os.getpid())
         marked.parent.mkdir(parents=True)
         marked.touch()  # a mark that a broker has left
     here.programs = here.at("/nowhere/at all")

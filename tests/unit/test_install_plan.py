@@ -18,16 +18,16 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from palaver.integrations.install import jsonc
-from palaver.integrations.install.carrying_out import carry_out
-from palaver.integrations.install.clients import CLIENTS
-from palaver.integrations.install.endpoint import load_endpoint, peek_endpoint
-from palaver.integrations.install.entries import find_lacks
-from palaver.integrations.install.plan import Change, plan_install, plan_uninstall, render_diff
-from palaver.integrations.install.records import load_records
-from palaver.integrations.install.spec import Place, Programs, Scope, Target
-from palaver.integrations.install.whole_file import WholeText
-from palaver.protocol.errors import PalaverError
+from tellwire.integrations.install import jsonc
+from tellwire.integrations.install.carrying_out import carry_out
+from tellwire.integrations.install.clients import CLIENTS
+from tellwire.integrations.install.endpoint import load_endpoint, peek_endpoint
+from tellwire.integrations.install.entries import find_lacks
+from tellwire.integrations.install.plan import Change, plan_install, plan_uninstall, render_diff
+from tellwire.integrations.install.records import load_records
+from tellwire.integrations.install.spec import Place, Programs, Scope, Target
+from tellwire.integrations.install.whole_file import WholeText
+from tellwire.protocol.errors import TellwireError
 from tests.unit.test_install_jsonc import texts as json_texts
 from tests.unit.test_install_toml import texts as toml_texts
 
@@ -40,15 +40,15 @@ class Desk:
 
     def __init__(self, root: Path, *, scope: Scope = "user", env: Mapping[str, str] | None = None) -> None:
         self.root = root
-        self.home = str(root / "palaver-home")
+        self.home = str(root / "tellwire-home")
         project = root / "project"
         project.mkdir(exist_ok=True)
         self.place = Place(home=str(root), project=str(project), scope=scope, env=env or {})
-        self.programs = self.at("/opt/palaver")
+        self.programs = self.at("/opt/tellwire")
 
     def at(self, folder: str) -> Programs:
         """The programs of an installation at another place."""
-        relay = f"{folder}/palaver/relay"
+        relay = f"{folder}/tellwire/relay"
         return Programs(
             server=("/usr/bin/python3", "-I", "-S", f"{relay}/mcp_shim.py"),
             python="/usr/bin/python3",
@@ -74,7 +74,7 @@ class Desk:
         return {
             str(path.relative_to(self.root)): path.read_bytes()
             for path in sorted(self.root.rglob("*"))
-            if path.is_file() and "palaver-home" not in path.parts
+            if path.is_file() and "tellwire-home" not in path.parts
         }
 
 
@@ -188,7 +188,7 @@ def test_what_others_write_in_the_meantime_is_kept(
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_move_of_palaver_is_set_right_and_still_undone(here: Desk, word: str) -> None:
+def test_a_move_of_tellwire_is_set_right_and_still_undone(here: Desk, word: str) -> None:
     for target in [each for each in here.targets(word) if not is_whole(each)]:
         write(target.path, "" if target.path.endswith(".toml") else '{\n  "mine": 1\n}\n')
     before = here.files()
@@ -199,7 +199,7 @@ def test_a_move_of_palaver_is_set_right_and_still_undone(here: Desk, word: str) 
     )
     assert here.install(word)
     texts = [Path(target.path).read_text("utf-8") for target in here.targets(word)]
-    assert not any("/opt/palaver" in text for text in texts)
+    assert not any("/opt/tellwire" in text for text in texts)
     assert here.install(word) == []
     here.uninstall(word)
     assert here.files() == before
@@ -208,7 +208,7 @@ def test_a_move_of_palaver_is_set_right_and_still_undone(here: Desk, word: str) 
 def test_an_upgrade_leaves_the_command_lines_as_they_are(here: Desk) -> None:
     """Codex hashes them: another word, and its human has to trust them again."""
     programs = here.at("/opt/my tools")
-    hook = "'/opt/my tools/palaver/relay/hook.py'"
+    hook = "'/opt/my tools/tellwire/relay/hook.py'"
     run = f"[ -x /usr/bin/python3 ] && [ -f {hook} ] && exec /usr/bin/python3 -I -S {hook} codex; exit 0"
     assert programs.hook("codex") == run
     home = here.home
@@ -221,7 +221,7 @@ def test_an_upgrade_leaves_the_command_lines_as_they_are(here: Desk) -> None:
 
 def test_a_server_of_our_name_that_was_there_before_comes_back(here: Desk) -> None:
     (target,) = here.targets("gemini")
-    mine = '{"mcpServers": {"palaver": {"command": "palaver", "args": ["mcp"]}}, "x": 1}'
+    mine = '{"mcpServers": {"tellwire": {"command": "tellwire", "args": ["mcp"]}}, "x": 1}'
     write(target.path, mine)
     here.install("gemini")
     changed = Path(target.path).read_text("utf-8").replace('"x": 1', '"x": 2')
@@ -232,7 +232,7 @@ def test_a_server_of_our_name_that_was_there_before_comes_back(here: Desk) -> No
 
 def test_a_codex_server_of_our_name_that_was_there_before_comes_back(here: Desk) -> None:
     (target,) = here.targets("codex")
-    mine = '[mcp_servers.palaver]\ncommand = "palaver" # mine\nargs = ["mcp"]\n\n[other]\nx = 1\n'
+    mine = '[mcp_servers.tellwire]\ncommand = "tellwire" # mine\nargs = ["mcp"]\n\n[other]\nx = 1\n'
     write(target.path, mine)
     here.install("codex")
     write(target.path, Path(target.path).read_text("utf-8").replace("x = 1", "x = 2"))
@@ -242,7 +242,7 @@ def test_a_codex_server_of_our_name_that_was_there_before_comes_back(here: Desk)
 
 def test_a_permission_that_was_there_before_stays(here: Desk) -> None:
     _, settings_file = here.targets("claude")
-    mine = '{\n  "permissions": {"allow": ["mcp__palaver__*"]}\n}\n'
+    mine = '{\n  "permissions": {"allow": ["mcp__tellwire__*"]}\n}\n'
     write(settings_file.path, mine)
     here.install("claude")
     write(settings_file.path, Path(settings_file.path).read_text("utf-8") + "\n")
@@ -265,7 +265,7 @@ def test_one_word_for_all_permissions_becomes_a_rule_and_a_word_again(here: Desk
     target, _ = here.targets("opencode")
     write(target.path, '{"permission": "ask"}')
     here.install("opencode")
-    assert meaning(target)["permission"] == {"*": "ask", "palaver_*": "allow"}
+    assert meaning(target)["permission"] == {"*": "ask", "tellwire_*": "allow"}
     write(target.path, Path(target.path).read_text("utf-8") + "\n")
     here.uninstall("opencode")
     assert Path(target.path).read_text("utf-8") == '{"permission": "ask"}\n'
@@ -332,8 +332,8 @@ def test_variables_of_the_clients_are_followed(tmp_path: Path) -> None:
         "/c/config.toml",
         "/g/.gemini/settings.json",
         "/x/opencode/opencode.json",
-        "/x/opencode/plugins/palaver.js",
-        "/p/extensions/palaver.ts",
+        "/x/opencode/plugins/tellwire.js",
+        "/p/extensions/tellwire.ts",
     ]
 
 
@@ -353,7 +353,7 @@ def test_something_else_in_our_place_is_refused_and_stays(here: Desk, text: str)
     _, settings_file = here.targets("claude")
     write(settings_file.path, text)
     before = here.files()
-    with pytest.raises(PalaverError, match="line 1, column") as caught:
+    with pytest.raises(TellwireError, match="line 1, column") as caught:
         here.install("claude")
     assert (caught.value.code, here.files()) == ("bad_request", before)
 
@@ -363,7 +363,7 @@ def test_toml_that_cannot_hold_our_tables_is_refused_and_stays(here: Desk, text:
     (target,) = here.targets("codex")
     write(target.path, text)
     assert tomllib.loads(text) is not None
-    with pytest.raises(PalaverError, match=r"config\.toml, line 1, column"):
+    with pytest.raises(TellwireError, match=r"config\.toml, line 1, column"):
         here.install("codex")
     assert Path(target.path).read_text("utf-8") == text
 
@@ -373,7 +373,7 @@ def test_a_change_in_the_meantime_is_not_overwritten(here: Desk) -> None:
     write(target.path, "{}")
     changes = plan_install(CLIENTS["gemini"], here.place, here.targets("gemini"), load_records(here.home))
     write(target.path, '{"new": 1}')
-    with pytest.raises(PalaverError) as caught:
+    with pytest.raises(TellwireError) as caught:
         carry_out(changes, here.home)
     assert caught.value.code == "conflict"
     assert Path(target.path).read_text("utf-8") == '{"new": 1}'
@@ -386,7 +386,7 @@ def test_when_the_second_file_fails_the_first_is_as_before(here: Desk) -> None:
     before = here.files()
     changes = plan_install(CLIENTS["claude"], here.place, [state, settings_file], load_records(here.home))
     changes[1] = msgspec.structs.replace(changes[1], backup=str(here.root / "no such folder" / "copy"))
-    with pytest.raises(PalaverError) as caught:
+    with pytest.raises(TellwireError) as caught:
         carry_out(changes, here.home)
     assert caught.value.code == "forbidden"
     assert here.files() == before
@@ -415,5 +415,5 @@ def test_the_endpoint_is_chosen_once_and_kept_private(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", '{"port": 0, "token": "a"}', '{"port": 80, "token": "a b"}'])
 def test_a_damaged_endpoint_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / "hooks.json").write_text(text)
-    with pytest.raises(PalaverError, match=r"hooks\.json"):
+    with pytest.raises(TellwireError, match=r"hooks\.json"):
         load_endpoint(str(tmp_path))

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palaver.integrations.install import toml_text
-from palaver.integrations.install.entries import Hooks, Member
-from palaver.integrations.install.jsonc import BadTextError
-from palaver.integrations.install.toml_file import TomlText
-from palaver.integrations.install.trust import event_word, trust_hash
+from tellwire.integrations.install import toml_text
+from tellwire.integrations.install.entries import Hooks, Member
+from tellwire.integrations.install.jsonc import BadTextError
+from tellwire.integrations.install.toml_file import TomlText
+from tellwire.integrations.install.trust import event_word, trust_hash
 
 TOML = TomlText()
-COMMAND = "exec /usr/bin/python3 -I -S /opt/palaver/relay/hook.py codex"
-SERVER = Member(("mcp_servers", "palaver"), {"command": "/usr/bin/python3", "args": ["-I", 'a"b\\']})
+COMMAND = "exec /usr/bin/python3 -I -S /opt/tellwire/relay/hook.py codex"
+SERVER = Member(("mcp_servers", "tellwire"), {"command": "/usr/bin/python3", "args": ["-I", 'a"b\\']})
 ENTRIES = (
     SERVER,
     Hooks("Stop", ({"type": "command", "command": COMMAND, "timeout": 10},)),
@@ -27,7 +27,7 @@ ENTRIES = (
 PIECES = st.lists(
     st.sampled_from(
         [
-            'model = "x" # [mcp_servers.palaver]\n',
+            'model = "x" # [mcp_servers.tellwire]\n',
             "s1 = '''\n[[hooks.Stop]]\n'''\n",
             's2 = """a \\""" b\n[x]\n"""\n',
             "list = [ # c ]\n  1,\n  [2, 3], # [y]\n]\n",
@@ -70,7 +70,7 @@ def test_what_is_put_in_goes_again_without_a_trace(text: str) -> None:
     assert after.startswith(text)
     assert TOML.apply(after, ENTRIES) == after
     values, before = tomllib.loads(after), tomllib.loads(text)
-    assert values["mcp_servers"]["palaver"] == SERVER.value
+    assert values["mcp_servers"]["tellwire"] == SERVER.value
     assert values["hooks"]["Stop"][:-1] == before.get("hooks", {}).get("Stop", [])
     assert TOML.strip(after, ENTRIES, None, "/f/config.toml") == text
 
@@ -93,9 +93,9 @@ def test_an_outdated_entry_is_set_right_in_its_place(text: str, key: str, event:
     old = Member(SERVER.path, {**SERVER.value, key: "/gone"})
     moved = {"type": "command", "command": COMMAND.replace("/opt", "/old"), "timeout": 5}
     before = TOML.apply(text, (old, Hooks(event, (moved,)), *ENTRIES[1:]))
-    before = re.sub(r"(?m)^(\[mcp_servers.palaver\]\r?\n)", r"\1enabled = false # mine\n", before)
+    before = re.sub(r"(?m)^(\[mcp_servers.tellwire\]\r?\n)", r"\1enabled = false # mine\n", before)
     after = TOML.apply(before, ENTRIES)
-    assert tomllib.loads(after)["mcp_servers"]["palaver"] == {**SERVER.value, "enabled": False}
+    assert tomllib.loads(after)["mcp_servers"]["tellwire"] == {**SERVER.value, "enabled": False}
     assert after.count("\n") == before.count("\n")
     assert "enabled = false # mine\n" in after
     assert TOML.strip(after, ENTRIES, None, "/f/config.toml") == text
@@ -118,9 +118,9 @@ def test_the_trust_given_to_our_hooks_goes_with_them() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "mcp_servers = { palaver = { command = 'x' } }\n",
-        "mcp_servers.palaver.command = 'x'\n",
-        "[hooks]\nStop = []\n[mcp_servers]\npalaver = { command = 'x' }\n",
+        "mcp_servers = { tellwire = { command = 'x' } }\n",
+        "mcp_servers.tellwire.command = 'x'\n",
+        "[hooks]\nStop = []\n[mcp_servers]\ntellwire = { command = 'x' }\n",
         f"[hooks]\nStop = [{{ hooks = [{{ type = 'command', command = '{COMMAND}' }}] }}]\n",
     ],
 )

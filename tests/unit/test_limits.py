@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.limits import DEPTH_MAX, Bucket, check_depth
+from tellwire.core.limits import DEPTH_MAX, Bucket, check_depth
 from tests.unit.mesh import refused
 
 

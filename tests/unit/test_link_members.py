@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.limits import Limits
-from palaver.protocol.conversations import LinkClosed
-from palaver.protocol.operations.links import (
+from tellwire.core.limits import Limits
+from tellwire.protocol.conversations import LinkClosed
+from tellwire.protocol.operations.links import (
     AddMember,
     CloseLink,
     LeaveLink,
@@ -15,7 +15,7 @@ from palaver.protocol.operations.links import (
     OpenLink,
     ResumeLink,
 )
-from palaver.protocol.operations.messages import SendMessage
+from tellwire.protocol.operations.messages import SendMessage
 from tests.unit.linking import Conversation
 from tests.unit.mesh import OPERATOR, SCRIPT, refused
 

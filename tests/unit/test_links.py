@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core import links
-from palaver.core.context import EndSession, ExpireDue, ForgetAbsent, MarkSilent, StartBroker
-from palaver.core.limits import Limits
-from palaver.core.state import format_snapshot, parse_snapshot
-from palaver.protocol.conversations import LinkOpened
-from palaver.protocol.events import MessageQueued
-from palaver.protocol.operations.links import (
+from tellwire.core import links
+from tellwire.core.context import EndSession, ExpireDue, ForgetAbsent, MarkSilent, StartBroker
+from tellwire.core.limits import Limits
+from tellwire.core.state import format_snapshot, parse_snapshot
+from tellwire.protocol.conversations import LinkOpened
+from tellwire.protocol.events import MessageQueued
+from tellwire.protocol.operations.links import (
     CloseLink,
     LeaveLink,
     LinkList,
@@ -253,7 +253,7 @@ def test_any_member_severs_the_link_for_all(talk: Conversation, closer: str) -> 
     for name in others:
         assert talk.read_all(name) == [
             (closer, "That was it."),
-            ("palaver", f"link:{link} is closed: {closer} closed it."),
+            ("tellwire", f"link:{link} is closed: {closer} closed it."),
         ]
     for name in ("ann", "bob", "cat"):
         assert not talk.agent(name).links

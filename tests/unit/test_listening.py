@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from palaver.gateways.listening import listener, on_our_clock
+from tellwire.gateways.listening import listener, on_our_clock
 
 
 @pytest.mark.requirement("REC-2", stage="clients")

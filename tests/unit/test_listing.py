@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.cli.render import wake_words
-from palaver.gateways.answers import say_agent, say_peers, wake_word
-from palaver.protocol.operations.agents import AgentList, AgentRecord, PathRecord
+from tellwire.cli.render import wake_words
+from tellwire.gateways.answers import say_agent, say_peers, wake_word
+from tellwire.protocol.operations.agents import AgentList, AgentRecord, PathRecord
 
 PULL = PathRecord(name="get_messages", works=True)
 TYPING = PathRecord(name="typing", works=True, wakes=True)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.context import HandOver
-from palaver.core.drafts import REQUESTS_KEPT
-from palaver.core.limits import DEPTH_MAX, Limits
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import MessageAnswered, MessageQueued
+from tellwire.core.context import HandOver
+from tellwire.core.drafts import REQUESTS_KEPT
+from tellwire.core.limits import DEPTH_MAX, Limits
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import MessageAnswered, MessageQueued
 from tests.unit.mesh import Mesh, refused
 
 
@@ -238,7 +238,7 @@ def test_remembered_keys_are_bounded_and_a_forgotten_one_is_refused_never_carrie
     for key in keys[-REQUESTS_KEPT:]:
         assert mesh.send("alice", "bob", key=key).note
     for key in keys[:REQUESTS_KEPT]:
-        with pytest.raises(PalaverError) as caught:
+        with pytest.raises(TellwireError) as caught:
             mesh.send("alice", "bob", key=key)
         assert caught.value.code == "conflict"
     assert len(mesh.of_type(MessageQueued)) == sent

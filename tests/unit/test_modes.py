@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from palaver.core.limits import Limits
-from palaver.core.modes import MODES, mode_rule
-from palaver.protocol.operations.messages import Mode
+from tellwire.core.limits import Limits
+from tellwire.core.modes import MODES, mode_rule
+from tellwire.protocol.operations.messages import Mode
 
 
 def test_every_mode_of_the_protocol_has_its_rule_and_no_other() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from palaver.protocol.operations.agents import AgentRecord, GetAgent, MuteAgent
+from tellwire.protocol.operations.agents import AgentRecord, GetAgent, MuteAgent
 from tests.unit.mesh import OPERATOR, SCRIPT, Mesh, refused
 
 WAITS = "muted: waits for its next turn"

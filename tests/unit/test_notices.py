@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import palaver.core
-from palaver.core.notices import MUTED, NOTHING, WEAK, WEIGHTS, held_back, notice, shortened
-from palaver.core.state import Agent, Receipt
-from palaver.protocol import lineage
-from palaver.protocol.events import Audience, Event, MessageQueued
-from palaver.protocol.facts import word
-from palaver.protocol.operations.links import OpenLink
+import tellwire.core
+from tellwire.core.notices import MUTED, NOTHING, WEAK, WEIGHTS, held_back, notice, shortened
+from tellwire.core.state import Agent, Receipt
+from tellwire.protocol import lineage
+from tellwire.protocol.events import Audience, Event, MessageQueued
+from tellwire.protocol.facts import word
+from tellwire.protocol.operations.links import OpenLink
 from tests.unit.kin import Family
 from tests.unit.mesh import OPERATOR
 
@@ -59,7 +59,7 @@ def test_a_new_fact_that_forgets_its_audience_cannot_be_imported() -> None:
 def test_every_kind_of_notice_has_a_weight_and_a_reason_and_is_used() -> None:
     assert all(weight.why for weight in WEIGHTS.values())
     used: set[str] = set()
-    for path in Path(palaver.core.__path__[0]).glob("*.py"):
+    for path in Path(tellwire.core.__path__[0]).glob("*.py"):
         if path.name != "notices.py":
             tree = ast.parse(path.read_text("utf-8"))
             words = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]

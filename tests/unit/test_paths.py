@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from palaver.broker.places import in_place
-from palaver.paths import as_on_disk, as_spelled, canonical
-from palaver.protocol.operations.agents import ListAgents
-from palaver.protocol.operations.children import SpawnAgent
-from palaver.protocol.operations.scopes import ClaimScope, ReleaseScope, ScopeRule, WhoOwns
+from tellwire.broker.places import in_place
+from tellwire.paths import as_on_disk, as_spelled, canonical
+from tellwire.protocol.operations.agents import ListAgents
+from tellwire.protocol.operations.children import SpawnAgent
+from tellwire.protocol.operations.scopes import ClaimScope, ReleaseScope, ScopeRule, WhoOwns
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from palaver.core.context import Caller, StartBroker
-from palaver.core.limits import Limits
-from palaver.core.visibility import REASONS
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import MessageQueued
-from palaver.protocol.lineage import PeersJoined, PeersParted
-from palaver.protocol.operations.agents import AgentList, GetAgent, ListAgents, RegisterAgent, UpdateAgent
-from palaver.protocol.operations.messages import Sent
-from palaver.protocol.operations.peers import (
+from tellwire.core.context import Caller, StartBroker
+from tellwire.core.limits import Limits
+from tellwire.core.visibility import REASONS
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import MessageQueued
+from tellwire.protocol.lineage import PeersJoined, PeersParted
+from tellwire.protocol.operations.agents import AgentList, GetAgent, ListAgents, RegisterAgent, UpdateAgent
+from tellwire.protocol.operations.messages import Sent
+from tellwire.protocol.operations.peers import (
     ListPeers,
     MeshPolicy,
     Peers,
@@ -23,7 +23,7 @@ from palaver.protocol.operations.peers import (
     RemovePeer,
     SendToPeer,
 )
-from palaver.protocol.operations.topics import Subscribe
+from tellwire.protocol.operations.topics import Subscribe
 from tests.unit.mesh import OPERATOR, SCRIPT, Mesh, refused
 
 HERE = "/project"
@@ -144,7 +144,7 @@ def test_an_agent_that_is_hidden_is_refused_otherwise_than_one_that_is_missing(m
 @pytest.mark.requirement("PEER-2", stage="lineage")
 def test_only_the_operator_speaks_for_two(mesh: Mesh) -> None:
     for caller in (mesh.caller("carol"), Caller(kind="agent", agent="", above="")):
-        with pytest.raises(PalaverError):
+        with pytest.raises(TellwireError):
             mesh.run(RegisterPeer(name="alice", other="bob"), caller)
     with refused("forbidden"):
         mesh.run(RegisterPeer(name="alice", other="bob"), SCRIPT)

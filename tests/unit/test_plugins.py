@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from palaver.gateways.books import mark_of
-from palaver.gateways.plugins import process_word
-from palaver.integrations.hooks import Verdict
-from palaver.integrations.install.carrying_out import carry_out
-from palaver.integrations.install.clients import CLIENTS
-from palaver.integrations.install.plan import plan_install, plan_uninstall
-from palaver.integrations.install.records import load_records
-from palaver.integrations.install.spec import ClientSpec, Place, Programs
-from palaver.integrations.opencode import make_opencode
-from palaver.integrations.pi import make_pi
-from palaver.integrations.plugins import GRACE_S, HOOKS, RequestReader
-from palaver.protocol.errors import PalaverError
+from tellwire.gateways.books import mark_of
+from tellwire.gateways.plugins import process_word
+from tellwire.integrations.hooks import Verdict
+from tellwire.integrations.install.carrying_out import carry_out
+from tellwire.integrations.install.clients import CLIENTS
+from tellwire.integrations.install.plan import plan_install, plan_uninstall
+from tellwire.integrations.install.records import load_records
+from tellwire.integrations.install.spec import ClientSpec, Place, Programs
+from tellwire.integrations.opencode import make_opencode
+from tellwire.integrations.pi import make_pi
+from tellwire.integrations.plugins import GRACE_S, HOOKS, RequestReader
+from tellwire.protocol.errors import TellwireError
 
 MARK = mark_of("m4", notice=False)
 OTHER = mark_of("m5", notice=False)
@@ -128,9 +128,9 @@ class World:
         self.place = Place(home=str(folder / "person"), project=str(folder), scope="user", env={})
         os.mkdir(self.place.home)
         self.programs = Programs(
-            server=("/usr/bin/python3", "/lib/palaver/relay/mcp_shim.py"),
+            server=("/usr/bin/python3", "/lib/tellwire/relay/mcp_shim.py"),
             python="/usr/bin/python3",
-            relay="/lib/palaver/relay",
+            relay="/lib/tellwire/relay",
             marks=f"{self.broker}/marks",
         )
 
@@ -181,6 +181,6 @@ def test_another_ones_file_in_the_plugins_place_stays(tmp_path: Path, word: str)
     world = World(tmp_path, word)
     world.plugin.parent.mkdir(parents=True)
     world.plugin.write_text("export default 1\n", encoding="utf-8")
-    with pytest.raises(PalaverError, match="not palaver's"):
+    with pytest.raises(TellwireError, match="not tellwire's"):
         world.install()
     assert world.plugin.read_text("utf-8") == "export default 1\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.context import (
+from tellwire.core.context import (
     Caller,
     EndSession,
     ForgetAbsent,
@@ -13,9 +13,9 @@ from palaver.core.context import (
     MarkSilent,
     StartBroker,
 )
-from palaver.core.limits import Limits
-from palaver.protocol.events import Audience, MessageQueued
-from palaver.protocol.operations.agents import GetAgent, Heartbeat, RegisterAgent
+from tellwire.core.limits import Limits
+from tellwire.protocol.events import Audience, MessageQueued
+from tellwire.protocol.operations.agents import GetAgent, Heartbeat, RegisterAgent
 from tests.unit.mesh import OPERATOR, Mesh
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from palaver.spawn.panes import WAKE_LINE
-from palaver.spawn.prompts import PROMPTS, Shown, read_input
+from tellwire.spawn.panes import WAKE_LINE
+from tellwire.spawn.prompts import PROMPTS, Shown, read_input
 
 SCREENS = Path(__file__).parent.parent / "samples" / "screens"
 RULE = "─" * 40

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.state import Agent
-from palaver.gateways.books import Book
-from palaver.gateways.pulses import LOOK_S, Pulses
-from palaver.gateways.turns import Ending
-from palaver.integrations import claude_code, codex, gemini_cli
-from palaver.integrations.hooks import HookEvent, Pulse, Turning
-from palaver.integrations.opencode import make_opencode
-from palaver.integrations.transcripts import seconds
+from tellwire.core.state import Agent
+from tellwire.gateways.books import Book
+from tellwire.gateways.pulses import LOOK_S, Pulses
+from tellwire.gateways.turns import Ending
+from tellwire.integrations import claude_code, codex, gemini_cli
+from tellwire.integrations.hooks import HookEvent, Pulse, Turning
+from tellwire.integrations.opencode import make_opencode
+from tellwire.integrations.transcripts import seconds
 from tests.unit.transcripts import SAMPLES
 
 STATUSES: dict[str, dict[str, Any]] = {

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from palaver.core.context import Caller, Context
-from palaver.core.reach import DEAF, DIALOG, NOT_WAKEABLE, PULLS, SETTLE_S, Contact, reach
-from palaver.core.waking import FAILED
-from palaver.protocol.operations.agents import GetAgent
-from palaver.protocol.operations.messages import SendMessage, Sent
+from tellwire.core.context import Caller, Context
+from tellwire.core.reach import DEAF, DIALOG, NOT_WAKEABLE, PULLS, SETTLE_S, Contact, reach
+from tellwire.core.waking import FAILED
+from tellwire.protocol.operations.agents import GetAgent
+from tellwire.protocol.operations.messages import SendMessage, Sent
 from tests.unit.mesh import SCRIPT, Mesh
 
 NOW = 1_000_000.0

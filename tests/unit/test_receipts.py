@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.context import HandOver, StartBroker
-from palaver.core.kernel import apply_batch
-from palaver.core.limits import Limits
-from palaver.core.state import format_snapshot, parse_snapshot
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import Audience, MessagesRead, parse_batch
-from palaver.protocol.ids import parse_message_id
-from palaver.protocol.operations.agents import UnregisterAgent
-from palaver.protocol.operations.messages import (
+from tellwire.core.context import HandOver, StartBroker
+from tellwire.core.kernel import apply_batch
+from tellwire.core.limits import Limits
+from tellwire.core.state import format_snapshot, parse_snapshot
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import Audience, MessagesRead, parse_batch
+from tellwire.protocol.ids import parse_message_id
+from tellwire.protocol.operations.agents import UnregisterAgent
+from tellwire.protocol.operations.messages import (
     ClaimMessages,
     ConfirmMessages,
     Inbox,
@@ -305,7 +305,7 @@ def test_the_sender_the_recipients_and_the_operator_may_ask_how_far_a_message_go
     for caller in (mesh.caller("alice"), mesh.caller("bob"), OPERATOR):
         assert mesh.states(message, caller) == {"bob": "pending"}
     for caller in (mesh.caller("carol"), SCRIPT):
-        with pytest.raises(PalaverError) as caught:
+        with pytest.raises(TellwireError) as caught:
             mesh.states(message, caller)
         assert caught.value.code == "unknown_message"
 

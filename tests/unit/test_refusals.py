@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from palaver.broker.refusals import KEYS_MAX, Refusals
-from palaver.core.context import Caller
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import CallRefused
-from palaver.protocol.operations.agents import Done, GetAgent
-from palaver.protocol.operations.messages import Outcome, SendMessage, Sent
+from tellwire.broker.refusals import KEYS_MAX, Refusals
+from tellwire.core.context import Caller
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import CallRefused
+from tellwire.protocol.operations.agents import Done, GetAgent
+from tellwire.protocol.operations.messages import Outcome, SendMessage, Sent
 
 ALICE = Caller(kind="agent", agent="a1")
 SCRIPT = Caller(kind="script")
 SEND = SendMessage(to="x", body="y")
-NO = PalaverError("forbidden", "No.")
+NO = TellwireError("forbidden", "No.")
 
 
 def test_equal_refusals_of_a_second_are_one_row_with_a_count() -> None:
@@ -21,7 +21,7 @@ def test_equal_refusals_of_a_second_are_one_row_with_a_count() -> None:
         refusals.note(ALICE, SEND, NO, now)
     refusals.note(SCRIPT, SEND, NO, 10.9)
     refusals.note(ALICE, GetAgent(name="x"), NO, 10.9)
-    refusals.note(ALICE, SEND, PalaverError("conflict", "No."), 10.9)
+    refusals.note(ALICE, SEND, TellwireError("conflict", "No."), 10.9)
     assert refusals.take(10.95) == []
     assert refusals.take(11.0) == [CallRefused("a1", "send_message", "forbidden", 3, 10.0)]
     assert refusals.take() == [
@@ -57,7 +57,7 @@ def test_a_send_that_reached_nobody_counts_and_one_that_did_does_not() -> None:
 def test_what_could_not_be_read_has_no_operation_and_only_sends_are_limited_in_rate() -> None:
     refusals = Refusals()
     for code in ("bad_request", "rate_limited"):
-        error = PalaverError(code, "No.")
+        error = TellwireError(code, "No.")
         refusals.note(ALICE, error, error, 1.0)
     assert {(row.operation, row.code) for row in refusals.take()} == {
         ("", "bad_request"),

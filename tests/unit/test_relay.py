@@ -2,9 +2,9 @@
 
 import pytest
 
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.frames import parse_hello
-from palaver.protocol.relay import (
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.frames import parse_hello
+from tellwire.protocol.relay import (
     KEEP,
     LINE_BYTES_MAX,
     RELAY_VERSION,
@@ -16,7 +16,7 @@ from palaver.protocol.relay import (
     format_shim_welcome,
     parse_shim_line,
 )
-from palaver.relay import shim as relay
+from tellwire.relay import shim as relay
 
 INSTANCE = "0123456789abcdef"
 
@@ -60,7 +60,7 @@ def test_a_line_is_its_header_and_the_clients_text_as_it_was(line: bytes, parsed
     ],
 )
 def test_a_line_without_its_header_ends_the_connection(line: bytes) -> None:
-    with pytest.raises(PalaverError) as caught:
+    with pytest.raises(TellwireError) as caught:
         parse_shim_line(line)
     assert caught.value.code == "bad_frame"
 
@@ -71,7 +71,7 @@ def test_a_greeting_in_the_brokers_version_is_welcome() -> None:
 
 @pytest.mark.parametrize("version", [0, -1, RELAY_VERSION + 1, 10**9])
 def test_another_version_is_refused_as_such(version: int) -> None:
-    with pytest.raises(PalaverError) as caught:
+    with pytest.raises(TellwireError) as caught:
         check_shim(ShimHello(version=version, instance=INSTANCE))
     assert caught.value.code == "wrong_version"
 
@@ -87,7 +87,7 @@ def test_another_version_is_refused_as_such(version: int) -> None:
     ],
 )
 def test_a_greeting_out_of_bounds_is_refused(hello: ShimHello) -> None:
-    with pytest.raises(PalaverError) as caught:
+    with pytest.raises(TellwireError) as caught:
         check_shim(hello)
     assert caught.value.code == "bad_frame"
 
@@ -105,7 +105,7 @@ def test_an_answer_is_number_flag_and_text() -> None:
 
 def test_the_shims_greeting_is_one_the_broker_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     name = 'a "quoted" näme\n'
-    monkeypatch.setenv("PALAVER_HOME", "/nowhere")
+    monkeypatch.setenv("TELLWIRE_HOME", "/nowhere")
     shim = relay.Shim({"name": name, "dialect": "f2", "tools": "all"})
     shim.take_line(b"{}")
     shim.take_line(b"{}")
@@ -118,7 +118,7 @@ def test_the_shims_greeting_is_one_the_broker_reads(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_a_shim_sends_is_what_the_broker_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PALAVER_HOME", "/nowhere")
+    monkeypatch.setenv("TELLWIRE_HOME", "/nowhere")
     shim = relay.Shim({})
     shim.clock_us = 0
     shim.take_line(b'{"id": 1}')

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.limits import Limits
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import MessageQueued
-from palaver.protocol.operations.messages import SendMessage, Sent
-from palaver.protocol.operations.topics import Subscribe, Unsubscribe
+from tellwire.core.limits import Limits
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import MessageQueued
+from tellwire.protocol.operations.messages import SendMessage, Sent
+from tellwire.protocol.operations.topics import Subscribe, Unsubscribe
 from tests.unit.mesh import OPERATOR, SCRIPT, Mesh, refused
 
 
@@ -200,7 +200,7 @@ def test_subscriptions_have_a_bound() -> None:
 def test_a_bad_topic_is_refused(topic: str) -> None:
     mesh = mesh_of("bob")
     for operation in (Subscribe(topic=topic), Unsubscribe(topic=topic)):
-        with pytest.raises(PalaverError) as caught:
+        with pytest.raises(TellwireError) as caught:
             mesh.run(operation, mesh.caller("bob"))
         assert caught.value.code == "address_invalid"
 

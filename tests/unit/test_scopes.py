@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.context import NoteChildEnd, NoteChildStarted, StartBroker
-from palaver.core.limits import Limits
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.lineage import ScopeClaimed, ScopeReleased
-from palaver.protocol.operations.agents import UpdateAgent
-from palaver.protocol.operations.children import Children, ListChildren
-from palaver.protocol.operations.scopes import (
+from tellwire.core.context import NoteChildEnd, NoteChildStarted, StartBroker
+from tellwire.core.limits import Limits
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.lineage import ScopeClaimed, ScopeReleased
+from tellwire.protocol.operations.agents import UpdateAgent
+from tellwire.protocol.operations.children import Children, ListChildren
+from tellwire.protocol.operations.scopes import (
     Claims,
     ClaimScope,
     ListScopes,
@@ -197,7 +197,7 @@ def test_claims_have_a_bound_over_several_calls() -> None:
 
 def test_who_is_no_agent_claims_nothing(mesh: Family) -> None:
     for operation in (ClaimScope(rules=write("/p")), ReleaseScope()):
-        with pytest.raises(PalaverError):
+        with pytest.raises(TellwireError):
             mesh.run(operation, SCRIPT)
 
 

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from palaver.core.context import Caller, PlaceSession, Seat
-from palaver.core.seats import UNKNOWN_PANE
-from palaver.protocol.operations.agents import RegisterAgent, Registered
+from tellwire.core.context import Caller, PlaceSession, Seat
+from tellwire.core.seats import UNKNOWN_PANE
+from tellwire.protocol.operations.agents import RegisterAgent, Registered
 from tests.unit.mesh import Mesh
 
 pytestmark = pytest.mark.requirement("FIRST-4", stage="contact")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palaver.integrations.conversations import (
+from tellwire.integrations.conversations import (
     READ_BYTES_MAX,
     TELLERS,
     Said,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from palaver.core.limits import Limits
-from palaver.paths import SOCKET_PATH_BYTES_MAX
-from palaver.settings import NAMES, Settings, broker_environment, load_settings
+from tellwire.core.limits import Limits
+from tellwire.paths import SOCKET_PATH_BYTES_MAX
+from tellwire.settings import NAMES, Settings, broker_environment, load_settings
 from tests.unit.mesh import refused
 
 
@@ -29,7 +29,7 @@ def test_without_anything_set_all_is_default(tmp_path: Path) -> None:
 
 def test_each_layer_goes_before_the_one_below_it(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("beat_s = 2\nttl_s = 2\nheartbeat_s = 2\n")
-    environment = {"PALAVER_TTL_S": "3", "PALAVER_HEARTBEAT_S": "3"}
+    environment = {"TELLWIRE_TTL_S": "3", "TELLWIRE_HEARTBEAT_S": "3"}
     settings = load(tmp_path, environment, heartbeat_s=4.0)
     assert (settings.beat_s, settings.limits.ttl_s, settings.heartbeat_s) == (2.0, 3.0, 4.0)
     assert settings.origins == {"beat_s": "file", "ttl_s": "environment", "heartbeat_s": "flag"}
@@ -38,7 +38,7 @@ def test_each_layer_goes_before_the_one_below_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_setting_can_be_set_by_the_environment(tmp_path: Path, name: str) -> None:
     value = {"log_level": "debug", "typing": "true"}.get(name, "7")
-    settings = load(tmp_path, {f"PALAVER_{name.upper()}": value})
+    settings = load(tmp_path, {f"TELLWIRE_{name.upper()}": value})
     found = getattr(settings, name, None) or getattr(settings.limits, name)
     assert str(found).removesuffix(".0").lower() == value
     assert settings.origins == {name: "environment"}
@@ -48,9 +48,9 @@ def test_every_setting_can_be_set_by_the_environment(tmp_path: Path, name: str) 
     ("word", "expected"), [("0", False), ("false", False), ("FALSE", False), ("1", True), ("true", True)]
 )
 def test_a_switch_is_on_or_off(tmp_path: Path, word: str, expected: bool) -> None:
-    assert load(tmp_path, {"PALAVER_TYPING": word}).typing is expected
+    assert load(tmp_path, {"TELLWIRE_TYPING": word}).typing is expected
     with refused("bad_request"):
-        load(tmp_path, {"PALAVER_TYPING": f"{word}?"})
+        load(tmp_path, {"TELLWIRE_TYPING": f"{word}?"})
 
 
 @pytest.mark.requirement("SEC-3")
@@ -76,7 +76,7 @@ def test_a_bad_value_is_refused_and_names_the_setting_and_where_it_stands(
     tmp_path: Path, name: str, value: str
 ) -> None:
     with refused("bad_request") as caught:
-        load(tmp_path, {f"PALAVER_{name.upper()}": value})
+        load(tmp_path, {f"TELLWIRE_{name.upper()}": value})
     assert f"'{name}'" in caught.value.message
     assert "environment" in caught.value.message
 
@@ -109,11 +109,11 @@ def test_a_file_in_the_way_is_refused_not_ignored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "home", "socket"),
     [
-        ({"PALAVER_HOME": "/h"}, "/h", "/h/socket"),
-        ({"PALAVER_HOME": "/h", "XDG_RUNTIME_DIR": "/run/u"}, "/h", "/h/socket"),
-        ({"XDG_STATE_HOME": "/s"}, "/s/palaver", "/s/palaver/socket"),
-        ({"XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/run/u"}, "/s/palaver", "/run/u/palaver/socket"),
-        ({"PALAVER_HOME": "", "XDG_STATE_HOME": "/s"}, "/s/palaver", "/s/palaver/socket"),
+        ({"TELLWIRE_HOME": "/h"}, "/h", "/h/socket"),
+        ({"TELLWIRE_HOME": "/h", "XDG_RUNTIME_DIR": "/run/u"}, "/h", "/h/socket"),
+        ({"XDG_STATE_HOME": "/s"}, "/s/tellwire", "/s/tellwire/socket"),
+        ({"XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/run/u"}, "/s/tellwire", "/run/u/tellwire/socket"),
+        ({"TELLWIRE_HOME": "", "XDG_STATE_HOME": "/s"}, "/s/tellwire", "/s/tellwire/socket"),
     ],
 )
 def test_the_home_and_the_socket_follow_the_environment(
@@ -126,7 +126,7 @@ def test_the_home_and_the_socket_follow_the_environment(
 def test_without_any_word_the_home_is_in_the_users_own_folder() -> None:
     settings = load_settings(environment={})
     assert settings.home.is_relative_to(Path.home())
-    assert settings.home.name == "palaver"
+    assert settings.home.name == "tellwire"
 
 
 def test_a_relative_home_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_a_home_too_long_for_a_socket_gets_a_short_one_of_its_own(tmp_path: Path
     assert len(os.fsencode(short)) <= SOCKET_PATH_BYTES_MAX
     assert short != other
     assert load(first).socket == short, "every client finds the same one"
-    assert short.parent.name.startswith(f"palaver-{os.getuid()}-")
+    assert short.parent.name.startswith(f"tellwire-{os.getuid()}-")
 
 
 # -- a broker started for a client --------------------------------------------------------------------
@@ -155,10 +155,10 @@ SECRETS = {
 
 
 def test_a_broker_started_for_a_client_inherits_no_keys(tmp_path: Path) -> None:
-    kept = {"HOME": "/h", "PATH": "/bin", "LANG": "C", "XDG_STATE_HOME": "/s", "PALAVER_BEAT_S": "2"}
+    kept = {"HOME": "/h", "PATH": "/bin", "LANG": "C", "XDG_STATE_HOME": "/s", "TELLWIRE_BEAT_S": "2"}
     settings = load(tmp_path)
     environment = broker_environment(settings, {**SECRETS, **kept})
-    assert environment == {**kept, "PALAVER_HOME": str(tmp_path)}
+    assert environment == {**kept, "TELLWIRE_HOME": str(tmp_path)}
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_a_broker_started_for_a_client_inherits_no_keys(tmp_path: Path) -> None:
     [
         {"HOME": "/h"},
         {"HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/1"},
-        {"HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/1", "PALAVER_HOME": "/data"},
-        {"HOME": "/h", "XDG_STATE_HOME": "/s", "PALAVER_HOME": "", "PALAVER_TTL_S": "5"},
+        {"HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/1", "TELLWIRE_HOME": "/data"},
+        {"HOME": "/h", "XDG_STATE_HOME": "/s", "TELLWIRE_HOME": "", "TELLWIRE_TTL_S": "5"},
     ],
 )
 def test_a_broker_started_for_a_client_listens_where_the_client_looks(environment: dict[str, str]) -> None:

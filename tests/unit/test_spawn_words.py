@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from palaver.protocol.operations.scopes import ScopeRule
-from palaver.spawn.bounds import Bounds, Place, bounds_of
-from palaver.spawn.dialogs import find_dialog, is_distrusted
-from palaver.spawn.environments import environment_of
-from palaver.spawn.programs import FIRST_WORDS, PROGRAMS, Unstartable, command_line, first_words
+from tellwire.protocol.operations.scopes import ScopeRule
+from tellwire.spawn.bounds import Bounds, Place, bounds_of
+from tellwire.spawn.dialogs import find_dialog, is_distrusted
+from tellwire.spawn.environments import environment_of
+from tellwire.spawn.programs import FIRST_WORDS, PROGRAMS, Unstartable, command_line, first_words
 
 
 @pytest.fixture

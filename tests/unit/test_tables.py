@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.core.kernel import APPLIERS, CALLERS, DECIDERS, OwnCommand
-from palaver.protocol.errors import ERRORS, ErrorRow, PalaverError
-from palaver.protocol.events import EVENTS
-from palaver.protocol.operations import OPERATIONS
-from palaver.protocol.operations.base import ALL_SURFACES, ANYONE, Operation, Reply, snake_case
-from palaver.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
-from palaver.protocol.operations.history import PurgeHistory
-from palaver.protocol.operations.messages import MessageRecord
-from palaver.protocol.operations.sessions import GetSessionData
+from tellwire.core.kernel import APPLIERS, CALLERS, DECIDERS, OwnCommand
+from tellwire.protocol.errors import ERRORS, ErrorRow, TellwireError
+from tellwire.protocol.events import EVENTS
+from tellwire.protocol.operations import OPERATIONS
+from tellwire.protocol.operations.base import ALL_SURFACES, ANYONE, Operation, Reply, snake_case
+from tellwire.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
+from tellwire.protocol.operations.history import PurgeHistory
+from tellwire.protocol.operations.messages import MessageRecord
+from tellwire.protocol.operations.sessions import GetSessionData
 
 ANSWERED_BY_THE_BROKER: set[type] = {BrokerStatus, Diagnose, StopBroker, PurgeHistory, GetSessionData}
 """They are about the process or the file, not about the state; the daemon answers them."""
@@ -26,19 +26,19 @@ def test_every_error_has_a_status_an_exit_code_and_advice(code: str, row: ErrorR
     assert 400 <= row.http < 600
     assert 64 <= row.exit < 80
     assert row.advice.endswith(".")
-    error = PalaverError(code, "Why.")
+    error = TellwireError(code, "Why.")
     assert error.advice == row.advice
     assert str(error) == f"Why. [{code}] {row.advice}"
 
 
 def test_advice_of_its_own_goes_before_the_tables() -> None:
-    assert PalaverError("conflict", "Why.", "Do this.").advice == "Do this."
-    assert PalaverError("conflict", "Why.", "").advice == ""
+    assert TellwireError("conflict", "Why.", "Do this.").advice == "Do this."
+    assert TellwireError("conflict", "Why.", "").advice == ""
 
 
 def test_an_error_outside_the_table_cannot_be_made() -> None:
     with pytest.raises(KeyError):
-        PalaverError("no_such_code", "Why.")
+        TellwireError("no_such_code", "Why.")
 
 
 @pytest.mark.parametrize(("word", "kind"), OPERATIONS.items(), ids=OPERATIONS)

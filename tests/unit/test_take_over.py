@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from palaver.core.context import HandOver, MarkSilent, StartBroker
-from palaver.core.limits import Limits
-from palaver.core.names import FORMER_NAMES_MAX
-from palaver.protocol.errors import PalaverError
-from palaver.protocol.events import AgentForgotten, AgentUpdated, SessionStarted
-from palaver.protocol.ids import parse_message_id
-from palaver.protocol.operations.agents import AgentRecord, GetAgent, RegisterAgent, UpdateAgent
-from palaver.protocol.operations.topics import Subscribe
+from tellwire.core.context import HandOver, MarkSilent, StartBroker
+from tellwire.core.limits import Limits
+from tellwire.core.names import FORMER_NAMES_MAX
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import AgentForgotten, AgentUpdated, SessionStarted
+from tellwire.protocol.ids import parse_message_id
+from tellwire.protocol.operations.agents import AgentRecord, GetAgent, RegisterAgent, UpdateAgent
+from tellwire.protocol.operations.topics import Subscribe
 from tests.unit.mesh import SCRIPT, Mesh, refused
 
 
@@ -264,7 +264,7 @@ def test_who_changed_its_kind_comes_back_to_itself() -> None:
 def test_a_kind_is_never_empty() -> None:
     mesh = Mesh()
     mesh.register("alice", kind="codex")
-    with suppress(PalaverError):
+    with suppress(TellwireError):
         mesh.run(UpdateAgent(kind=""), mesh.caller("alice"))
     assert mesh.agent("alice").kind == "codex"
 

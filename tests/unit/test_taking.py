@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.context import ExpireDue, HandOver, NoteEvidence, ReturnLease, StartBroker
-from palaver.core.limits import Limits
-from palaver.core.state import format_snapshot, parse_snapshot
-from palaver.protocol.events import MessagesDelivered, MessagesRead, MessagesReturned
-from palaver.protocol.ids import parse_message_id
-from palaver.protocol.operations.messages import TakeMessages
+from tellwire.core.context import ExpireDue, HandOver, NoteEvidence, ReturnLease, StartBroker
+from tellwire.core.limits import Limits
+from tellwire.core.state import format_snapshot, parse_snapshot
+from tellwire.protocol.events import MessagesDelivered, MessagesRead, MessagesReturned
+from tellwire.protocol.ids import parse_message_id
+from tellwire.protocol.operations.messages import TakeMessages
 from tests.unit.fetching import Fetching, bodies, ids, repeats
 from tests.unit.mesh import OPERATOR, SCRIPT, refused
 

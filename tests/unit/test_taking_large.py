@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.framing import announce, page_chars, render_page
-from palaver.core.limits import Limits
-from palaver.core.taking import LARGE_MAX
-from palaver.protocol.events import MessagesDelivered
-from palaver.protocol.operations.messages import Taken
+from tellwire.core.framing import announce, page_chars, render_page
+from tellwire.core.limits import Limits
+from tellwire.core.taking import LARGE_MAX
+from tellwire.protocol.events import MessagesDelivered
+from tellwire.protocol.operations.messages import Taken
 from tests.unit.fetching import Fetching, bodies, ids
 from tests.unit.mesh import refused
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from palaver.integrations import transcripts
-from palaver.integrations.transcripts import Follower, TranscriptReader, decoded, marks_in, seconds
+from tellwire.integrations import transcripts
+from tellwire.integrations.transcripts import Follower, TranscriptReader, decoded, marks_in, seconds
 from tests.unit.transcripts import ABSENT, MARK, OPEN, moment, stamp
 
 

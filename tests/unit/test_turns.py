@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.context import ReportTurn
-from palaver.protocol.conversations import TurnEnded
-from palaver.protocol.operations.agents import Done
+from tellwire.core.context import ReportTurn
+from tellwire.protocol.conversations import TurnEnded
+from tellwire.protocol.operations.agents import Done
 from tests.unit.mesh import Mesh
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from palaver.core.reach import DEAF, DIALOG, NOT_WAKEABLE, PULLS, Contact
-from palaver.core.state import Agent, Receipt
-from palaver.core.waiting import (
+from tellwire.core.reach import DEAF, DIALOG, NOT_WAKEABLE, PULLS, Contact
+from tellwire.core.state import Agent, Receipt
+from tellwire.core.waiting import (
     LARGE,
     MID_TURN,
     NEEDS_S,
@@ -20,12 +20,12 @@ from palaver.core.waiting import (
     why_open,
     why_pending,
 )
-from palaver.core.waking import FAILED
-from palaver.gateways import codex_queue, doors, plugins, typing, ways
-from palaver.gateways.answers import say_status
-from palaver.protocol.operations.agents import GetAgent
-from palaver.protocol.operations.history import ReadHistory
-from palaver.protocol.operations.messages import MessageStatus
+from tellwire.core.waking import FAILED
+from tellwire.gateways import codex_queue, doors, plugins, typing, ways
+from tellwire.gateways.answers import say_status
+from tellwire.protocol.operations.agents import GetAgent
+from tellwire.protocol.operations.history import ReadHistory
+from tellwire.protocol.operations.messages import MessageStatus
 from tests.unit.mesh import OPERATOR
 from tests.unit.test_reach import Told, contacts
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.core.notices import MUTED, NOTHING, WEAK
-from palaver.core.state import Agent, Child, Receipt, State
-from palaver.core.waking import (
+from tellwire.core.notices import MUTED, NOTHING, WEAK
+from tellwire.core.state import Agent, Child, Receipt, State
+from tellwire.core.waking import (
     BEHIND,
     BUSY,
     CONTINUATIONS_MAX,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palaver.relay.writes import PATHS_MAX, plain_fields, targets, written_paths
+from tellwire.relay.writes import PATHS_MAX, plain_fields, targets, written_paths
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 PROJECT = "/home/user/project"

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from hypothesis import strategies as st
 
-from palaver.integrations.hooks import Verdict
-from palaver.integrations.transcripts import TranscriptReader
+from tellwire.integrations.hooks import Verdict
+from tellwire.integrations.transcripts import TranscriptReader
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 MARK = "id=m4f2k from=backend"
-TEXT = f"[palaver: 1 message from another agent.]\n<peer-message {MARK} age=2s>\nhello\n</peer-message>"
+TEXT = f"[tellwire: 1 message from another agent.]\n<peer-message {MARK} age=2s>\nhello\n</peer-message>"
 READ, ABSENT, OPEN = Verdict.READ, Verdict.ABSENT, Verdict.OPEN
 
 JSON = st.recursive(

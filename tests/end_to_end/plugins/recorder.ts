@@ -24,7 +24,7 @@ export default function (pi: any) {
       const line = { event, payload: { ...payload, session }, environment: {}, reply }
       fs.appendFileSync(home + "/hook.log", JSON.stringify(line) + "\n")
       if (!reply) return
-      const message = { customType: "palaver", content: reply.text, display: true }
+      const message = { customType: "tellwire", content: reply.text, display: true }
       if (reply.how === "return") return { message }
       pi.sendMessage(message, { deliverAs: reply.how, triggerTurn: true })
     })

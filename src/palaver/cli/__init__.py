@@ -1,1 +1,0 @@
-"""For people: the `palaver` command."""

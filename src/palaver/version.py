@@ -1,3 +1,0 @@
-"""The version of this palaver."""
-
-VERSION = "0.1.0"

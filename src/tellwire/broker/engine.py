@@ -1,0 +1,414 @@
+"""The single writer: gathers commands, decides and applies them, commits once, then speaks.
+
+A tick begins when the loop has read all sockets that were ready. Every command that came in is decided and
+applied in order; what is now deliverable to connected clients is handed over; the events of all that are
+committed in one transaction; only then do replies and offers leave, one write per connection. So nobody hears
+of anything that is not on disk, and a hundred clients share one sync.
+
+If the commit cannot happen because the disk is full or read-only, the tick never was: the state is rebuilt
+from the journal, every call of the tick is refused with `storage_full`, reads go on, and a probe tells when
+writing works again. If the commit fails in any other way nobody can know what is on disk: the broker stops at
+once and the next one finds out by replaying.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from tellwire.broker.binding import bind_registered, bind_updated, dismiss_replaced, unbind
+from tellwire.broker.clock import Clock
+from tellwire.broker.delivery import Delivery
+from tellwire.broker.feed import Feed
+from tellwire.broker.gathering import Gathering
+from tellwire.broker.identity import is_alive
+from tellwire.broker.loading import load_state
+from tellwire.broker.lookups import Lookups
+from tellwire.broker.ports import Journal, Source
+from tellwire.broker.refusals import Refusals
+from tellwire.broker.tick import PARKED, PARKED_MAX, Job, Tick
+from tellwire.core.context import (
+    Caller,
+    Decision,
+    EndSession,
+    HandOver,
+    PlaceSession,
+    StartBroker,
+)
+from tellwire.core.kernel import DECIDERS, Command, OwnCommand, apply, check_caller, decide
+from tellwire.core.limits import Limits
+from tellwire.core.reach import Contact
+from tellwire.core.receipts import decide_hand_over
+from tellwire.core.records import Commit, StoredMessage
+from tellwire.core.state import State
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import AnyEvent, MessageQueued, format_batch
+from tellwire.protocol.operations import AnyOperation
+from tellwire.protocol.operations.agents import (
+    Done,
+    PathRecord,
+    RegisterAgent,
+    Registered,
+    UnregisterAgent,
+    UpdateAgent,
+)
+from tellwire.protocol.operations.base import Reply
+from tellwire.protocol.operations.feed import WatchFeed
+from tellwire.protocol.operations.messages import ClaimMessages, Sent
+
+log = logging.getLogger("tellwire.engine")
+
+NOBODY = Caller(kind="script")
+
+
+class Engine:
+    """State, journal and clock under one hand."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        limits: Limits,
+        *,
+        call_soon: Callable[[Callable[[], None]], object],
+        fatal: Callable[[TellwireError], None],
+        alive: Callable[[str], bool] = is_alive,
+        grant_s: float = 0.0,
+    ) -> None:
+        self._journal = journal
+        self._call_soon = call_soon
+        self._fatal = fatal
+        self._queue: list[Job] = []
+        self._parked: list[Job] = []
+        self.scheduled = False
+        self._gathering = Gathering(clock.monotonic)
+        self._tick = Tick()
+        self._alone_waits = False
+        self.clock = clock
+        self.state = State()
+        self.storage_error: TellwireError | None = None
+        self.delivery = Delivery(journal.messages, grant_s)
+        self.answerers: dict[type, Callable[[Any], Reply]] = {}
+        """Operations that the broker answers of itself, not out of the state."""
+        self.slow: dict[type, Callable[[Source, int, Any], None]] = {}  # answered later, beside the loop
+        self.alone: set[type] = set()  # those of them that must find nothing uncommitted
+        self.activities: dict[str, str] = {}
+        """What agents are doing, as their clients tell: `busy`, `idle` and so on, by agent id."""
+        self.paths: Callable[[str], list[PathRecord]] = lambda _agent: []  # how mail gets into its model
+        self.contact: Callable[[str], Contact | None] = lambda _agent: None  # of one that fetches its mail
+        self.refusals = Refusals()
+        lookups = Lookups(
+            journal,
+            self.delivery,
+            clock,
+            state=lambda: self.state,
+            tick=lambda: (self._tick.fresh, self._tick.events),
+            activities=self.activities,
+            paths=lambda agent: self.paths(agent),  # noqa: PLW0108 - it is set later
+            contact=self.contact_of,
+        )
+        self.feed = Feed(lookups.former_name)
+        self.observers: list[Callable[[], None]] = []  # called after each tick that `committed` something
+        self.committed: list[AnyEvent] = []
+        self.limits = limits
+        self._context = lookups.context(NOBODY, limits, alive)
+        self.prompted = lookups.prompted
+
+    def start(self, version: str) -> None:
+        """Rebuild the state and begin a new life.
+
+        Raises:
+            TellwireError: the journal cannot be read or written.
+        """
+        self.state = load_state(self._journal)
+        self.clock.resume(self.state.now, self.state.awake)
+        self._set_time()
+        tick = self._tick = Tick()
+        self._take(tick, decide(self.state, StartBroker(version), self._context))
+        self._commit(tick)
+        self._tick = Tick()
+
+    def contact_of(self, agent: str) -> Contact | None:
+        """What is known of an agent's client; None if it is handed its mail as it comes."""
+        session = self.delivery.sessions.get(agent)
+        if session is None or not session.pulls:
+            return None
+        try:
+            return self.contact(agent)
+        except Exception:  # a look at a client must never cost a send
+            log.exception("the client of %s cannot be looked at", agent)
+            return Contact()
+
+    # -- coming in ------------------------------------------------------------------------------------
+
+    def submit(self, source: Source | None, n: int, command: Command | TellwireError) -> None:
+        """Put a command into the next tick."""
+        self._queue.append((source, n, command))
+        if type(command) in self.alone:
+            self._alone_waits = True
+        if not self.scheduled:
+            self.scheduled = True
+            self._call_soon(self.tick)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether several calls wait for the next tick."""
+        return len(self._queue) > 1
+
+    def answer_now(self, source: Source, n: int, operation: AnyOperation) -> None:
+        """Answer an operation that only reads; between two ticks the state is what is on disk."""
+        self._context.caller, self._context.now = source.caller, self.clock.now
+        if type(operation) in self.slow:
+            self.slow[type(operation)](source, n, operation)
+            return
+        answer = self._answer(operation)
+        if isinstance(answer, Decision):
+            self._follow(self._tick, source, operation, answer.reply)
+            if n:
+                source.answer(n, answer.reply)
+        else:
+            self.refusals.note(source.caller, operation, answer, self.clock.now)
+            source.refuse(n, answer)
+        source.flush()
+
+    def submit_own(self, command: OwnCommand) -> None:
+        """Put a command of the broker's own into the next tick."""
+        self.submit(None, 0, command)
+
+    def wake(self) -> None:
+        """Have a tick soon: a client can take offers again."""
+        if not self.scheduled:
+            self.scheduled = True
+            self._call_soon(self.tick)
+
+    # -- the tick -------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Carry out everything that waits."""
+        if self._gathering.waits(len(self._queue)):
+            self._call_soon(self.tick)
+            return
+        self.scheduled = False
+        queue, self._queue = self._queue, []
+        tick = self._tick = Tick()
+        self._set_time()
+        try:
+            if self._alone_waits:
+                queue = self._part(queue)
+            for job in queue:
+                self._run(tick, job)
+            self._hand_over(tick)
+            if tick.events:
+                self._commit(tick)
+        except TellwireError as error:
+            self._give_up(queue, tick, error)
+        except Exception:
+            log.exception("a tick failed; the state is rebuilt from the journal")
+            self._give_up(queue, tick, TellwireError("internal", "The broker failed on this call."))
+        try:
+            self._speak(tick)
+        except Exception:
+            log.exception("a committed tick could not be told; clients ask again")
+        self._tick = Tick()
+        if tick.refused:
+            for caller, command, answer in tick.refused:
+                self.refusals.note(caller, command, answer, self.clock.now)
+        if tick.events:
+            if self.feed.watchers:
+                self.feed.publish(self.state, tick.events, tick.fresh)
+            self.committed = tick.events
+            for observer in self.observers:
+                observer()
+
+    def _part(self, queue: list[Job]) -> list[Job]:
+        """Cut the queue so that an operation that must find nothing uncommitted has a tick of its own."""
+        places = [place for place, job in enumerate(queue) if type(job[2]) in self.alone]
+        cut = len(queue) if not places else (places[0] or 1)
+        self._alone_waits = bool(places) and cut < len(queue)
+        if cut < len(queue):
+            self._queue = [*queue[cut:], *self._queue]
+            self.wake()
+        return queue[:cut]
+
+    def _run(self, tick: Tick, job: Job) -> None:
+        source, n, command = job
+        context = self._context
+        if source is None:
+            context.caller = NOBODY
+        else:
+            context.caller = source.caller
+            context.group = source.group
+        if type(command) is EndSession and self.delivery.client_of(command.agent) is not source:
+            return  # the connection that is gone is no longer the one that matters
+        if source is not None and type(command) in self.slow:
+            self.slow[type(command)](source, n, command)
+            tick.answers.append((source, 0, Done()))  # no answer yet, but the call is no longer queued
+            return
+        decision = self._answer(command)
+        if isinstance(decision, TellwireError):
+            if source is not None:
+                tick.answers.append((source, n, decision))
+                tick.refused.append((source.caller, command, decision))
+            return
+        if decision.events:
+            if self.storage_error is not None:
+                self._refuse_writing(tick, job)
+                return
+            self._take(tick, decision)
+        reply = decision.reply
+        if source is not None and reply is not None:
+            tick.answers.append((source, n, reply))
+            if type(reply) is Sent:
+                if not reply.id or reply.recipients:
+                    tick.refused.append((source.caller, command, reply))
+            else:
+                self._follow(tick, source, command, reply)
+
+    def _follow(self, tick: Tick, source: Source, command: Any, reply: Any) -> None:
+        """What an answered operation means for its connection."""
+        if type(command) is ClaimMessages:
+            if reply.ids:
+                self.delivery.claim(self.state, source.caller.agent, reply.ids)
+        elif type(command) is RegisterAgent:
+            bind_registered(self.delivery, tick, source, command, reply)
+        elif type(command) is UpdateAgent or (type(command) is PlaceSession and type(reply) is Registered):
+            bind_updated(self.delivery, tick, source, reply)
+        elif type(command) is UnregisterAgent:
+            self.delivery.leave(source)
+        elif type(command) is WatchFeed:
+            self.feed.watch(source)
+
+    def _answer(self, command: Command | TellwireError) -> Decision | TellwireError:
+        """What the core, or the broker itself, says to a command."""
+        kind = type(command)
+        context = self._context
+        try:
+            if kind in DECIDERS:
+                return decide(self.state, command, context)  # pyright: ignore[reportArgumentType]  # by the table
+            if isinstance(command, TellwireError):
+                return command
+            check_caller(command, context)  # pyright: ignore[reportArgumentType]  # the rest are operations
+            return Decision(self.answerers[kind](command))
+        except TellwireError as error:
+            return error
+        except Exception:
+            log.exception("a decision failed: %s", type(command).__name__)
+            return TellwireError("internal", "The broker failed on this call.")
+
+    def _take(self, tick: Tick, decision: Decision) -> None:
+        """Apply the events of a decision, and note what is to be stored and handed over."""
+        state, delivery = self.state, self.delivery
+        text = 0
+        for event in decision.events:
+            apply(state, event)
+            tick.events.append(event)
+            if type(event) is MessageQueued:
+                seq = state.seq
+                tick.fresh[seq] = StoredMessage.of(seq, state.now, event, decision.texts[text])
+                text += 1
+            delivery.observe(state, event)
+
+    def _hand_over(self, tick: Tick) -> None:
+        if self.storage_error is not None or not self.delivery.dirty:
+            return
+        state, context = self.state, self._context
+        for agent_id in self.delivery.ready():
+            agent = state.agents.get(agent_id)
+            if agent is None:
+                continue
+            events = decide_hand_over(state, HandOver(agent_id), context).events
+            for event in events:
+                apply(state, event)
+                tick.events.append(event)
+                tick.handed.append(event)  # pyright: ignore[reportArgumentType]  # that is all a hand-over makes
+            if not events and agent.pending and agent.online:
+                self.delivery.note_waiting(agent_id)
+
+    def _commit(self, tick: Tick) -> None:
+        state = self.state
+        data = format_batch(tick.events)
+        began = self._gathering.begin()
+        self._journal.commit(Commit(state.seq, state.now, state.awake, data, list(tick.fresh.values())))
+        self._gathering.end(began)
+
+    def _speak(self, tick: Tick) -> None:
+        touched: dict[int, Source] = {}
+        for source, n, answer in tick.answers:
+            if n:
+                if isinstance(answer, TellwireError):
+                    source.refuse(n, answer)
+                else:
+                    source.answer(n, answer)
+            touched[id(source)] = source
+        if tick.handed:
+            for source in self.delivery.offer(self.state, tick.handed, tick.fresh):
+                touched[id(source)] = source
+        for source in self.delivery.tell(self.state):
+            touched[id(source)] = source
+        dismiss_replaced(tick)
+        self.delivery.settle(self.state)
+        for source in touched.values():
+            source.flush()
+
+    # -- when the disk says no ------------------------------------------------------------------------
+
+    def _give_up(self, queue: list[Job], tick: Tick, error: TellwireError) -> None:
+        """The tick never was: forget it, and refuse all its calls."""
+        if error.code not in ("storage_full", "internal"):
+            log.critical("the journal failed: %s", error)
+            self._fatal(error)
+        unbind(self.delivery, tick)
+        try:
+            self.state = load_state(self._journal)
+        except TellwireError as unreadable:
+            log.critical("the journal cannot be read back: %s", unreadable)
+            self._fatal(unreadable)
+        if error.code == "storage_full" and self.storage_error is None:
+            log.error("writing stopped: %s", error)
+            self.storage_error = error
+        tick.undo()
+        self.delivery.forget_tick()
+        for job in queue:
+            # Without writing, a read or the repeat of a send that did happen still gets its true answer.
+            if self.storage_error is not None:
+                self._run(tick, job)
+            else:
+                self._refuse_writing(tick, job, error)
+
+    def _refuse_writing(self, tick: Tick, job: Job, error: TellwireError | None = None) -> None:
+        source, n, command = job
+        if isinstance(command, PARKED) and len(self._parked) < PARKED_MAX:
+            self._parked.append(job)
+        elif source is not None:
+            answer = error or self.storage_error or TellwireError("storage_full", "Nothing is stored now.")
+            tick.answers.append((source, n, answer))
+            tick.refused.append((source.caller, command, answer))
+
+    def probe(self) -> bool:
+        """If writing had stopped, try again; True once it works."""
+        if self.storage_error is None:
+            self._unpark()
+            return True
+        try:
+            self._journal.probe()
+        except TellwireError as error:
+            if error.code != "storage_full":
+                self._fatal(error)
+            return False
+        log.warning("writing works again")
+        self.storage_error = None
+        self._unpark()
+        self.delivery.dirty.update(self.delivery.sessions)
+        self.wake()
+        return True
+
+    def _unpark(self) -> None:
+        parked, self._parked = self._parked, []
+        for source, n, command in parked:
+            self.submit(source, n, command)
+
+    def _set_time(self) -> None:
+        clock, state, context = self.clock, self.state, self._context
+        state.now = context.now = clock.read()
+        state.awake = context.awake = clock.awake

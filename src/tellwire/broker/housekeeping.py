@@ -1,0 +1,191 @@
+"""Work for idle moments: derived tables, snapshots, letting go of old history. Always in small slices.
+
+Under endless load a slice is forced once too much has piled up, so that a restart replays a bounded tail.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from tellwire.broker.engine import Engine
+from tellwire.broker.ports import Journal
+from tellwire.core.records import Pruned
+from tellwire.core.state import format_snapshot
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.ids import format_id
+from tellwire.protocol.operations.history import Purged, PurgeHistory
+
+log = logging.getLogger("tellwire.housekeeping")
+
+IDLE_S = 0.02
+SLICE_COMMITS = 200
+LAG_EVENTS_MAX = 100_000
+SNAPSHOT_EVENTS = 20_000
+SNAPSHOT_EVENTS_MAX = 100_000
+PRUNE_COMMITS = 50
+PRUNE_EVERY_S = 3_600.0
+INDEX_LAG_EVENTS_MAX = 200_000
+"""From here on messages are indexed under load too, a slice now and then: a question pages over the rest."""
+INDEX_EVERY_S = 0.2
+HEAD_EVERY_S = 1.0
+PURGE_S = 0.005
+"""A purge goes on for so long before it answers."""
+
+
+class Housekeeping:
+    """Runs behind the engine's back, on the same loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        journal: Journal,
+        *,
+        retention_s: float,
+        call_later: Callable[[float, Callable[[], None]], object],
+        fatal: Callable[[TellwireError], None],
+    ) -> None:
+        self._engine = engine
+        self._journal = journal
+        self._retention_s = retention_s
+        self._call_later = call_later
+        self._fatal = fatal
+        self._scheduled = False
+        self._seq_seen = 0
+        self._snapshot_seq = max((seq for seq, _ in journal.snapshots()), default=0)
+        self._prune_at = 0.0
+        self._index_at = 0.0
+        self._head_at = 0.0
+        self._head_waits = False
+        self._alone_seq = -1
+        """Of the snapshot that is the only one."""
+
+    def after_commit(self) -> None:
+        """Something was committed: look for an idle moment."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_later(IDLE_S, self._look)
+
+    def _look(self) -> None:
+        self._scheduled = False
+        if self._engine.storage_error is not None:
+            return
+        seq = self._engine.state.seq
+        idle = seq == self._seq_seen
+        self._seq_seen = seq
+        try:
+            more = self._work(idle=idle)
+        except TellwireError as error:
+            if error.code != "storage_full":
+                self._fatal(error)
+            log.warning("housekeeping waits: %s", error)
+            return
+        if more or not idle:
+            self.after_commit()
+
+    def _work(self, *, idle: bool) -> bool:
+        """Do one slice of what is most urgent; True if more is left."""
+        seq = self._engine.state.seq
+        lag = seq - self._snapshot_seq
+        # A snapshot costs as much as the state is large: the more is open, the rarer.
+        if lag >= SNAPSHOT_EVENTS_MAX + self._engine.state.waiting() or (idle and lag >= SNAPSHOT_EVENTS):
+            self.snapshot()
+            return True
+        if idle or seq - self._journal.derived() > LAG_EVENTS_MAX:
+            return self._journal.derive(SLICE_COMMITS) or (idle and self._settle_down())
+        now = self._engine.clock.monotonic()
+        if now >= self._index_at and seq - self._journal.indexed() > INDEX_LAG_EVENTS_MAX:
+            self._index_at = now + INDEX_EVERY_S
+            self._journal.index()
+        return True
+
+    def _settle_down(self) -> bool:
+        """What only idle moments are for; True if more is left."""
+        return self._journal.index() or self._prune() or self._save_head()
+
+    def _save_head(self) -> bool:
+        """Not more often than every second: it costs a sync of its own."""
+        now = self._engine.clock.monotonic()
+        if now >= self._head_at:
+            self._head_at = now + HEAD_EVERY_S
+            self._journal.save_head()
+        elif not self._head_waits:
+            self._head_waits = True
+            self._call_later(self._head_at - now, self._save_head_late)
+        return False
+
+    def _save_head_late(self) -> None:
+        self._head_waits = False
+        try:
+            self._journal.save_head()
+        except TellwireError as error:
+            log.warning("the head waits: %s", error)
+
+    def _prune(self) -> bool:
+        now = self._engine.clock.now
+        if now < self._prune_at:
+            return False
+        if self._journal.prune(now - self._retention_s, self._engine.state.oldest_open(), PRUNE_COMMITS):
+            return True
+        self._prune_at = now + PRUNE_EVERY_S
+        return False
+
+    def purge(self, operation: PurgeHistory) -> Purged:
+        """Let go of settled history now, for a few milliseconds; nothing may be uncommitted.
+
+        Raises:
+            TellwireError: `bad_request`, or the disk does not take it.
+        """
+        if not operation.older_than_s >= 0:
+            raise TellwireError("bad_request", "`older_than_s` must not be below 0.")
+        if self._engine.storage_error is not None:
+            raise self._engine.storage_error
+        before = self._engine.clock.now - operation.older_than_s
+        monotonic = self._engine.clock.monotonic
+        until = monotonic() + PURGE_S
+        commits = messages = 0
+        more = True
+        try:
+            while more:
+                done = self._purge_slice(before)
+                commits, messages, more = commits + done.commits, messages + done.messages, done.more
+                if monotonic() >= until:
+                    break
+        except TellwireError as error:
+            if error.code != "storage_full":
+                self._fatal(error)
+            raise
+        oldest, open_from = self._journal.oldest(), self._engine.state.oldest_open()
+        held = oldest is not None and oldest[1] < before and open_from <= self._engine.state.seq
+        held_by = format_id("m", open_from) if held and not more else ""
+        return Purged(messages=messages, commits=commits, more=more, held_by=held_by)
+
+    def _purge_slice(self, before: float) -> Pruned:
+        state, journal = self._engine.state, self._journal
+        oldest = journal.oldest()
+        if oldest is None or oldest[1] >= before or oldest[0] >= state.oldest_open():
+            return Pruned()
+        if journal.derived() < state.seq and journal.derive(SLICE_COMMITS):
+            return Pruned(more=True)
+        done = journal.purge(before, state.oldest_open(), PRUNE_COMMITS)
+        if not done.more and self._alone_seq < state.seq:
+            # What is to go lies behind the older snapshot: from now on the newest stands alone.
+            journal.save_snapshot(state.seq, format_snapshot(state), keep=1)
+            self._snapshot_seq = self._alone_seq = state.seq
+            return Pruned(more=True)
+        return done
+
+    def snapshot(self) -> None:
+        """Save the whole state."""
+        state = self._engine.state
+        self._journal.save_snapshot(state.seq, format_snapshot(state))
+        self._snapshot_seq = state.seq
+        self._journal.save_head()
+
+    def finish(self) -> None:
+        """At a clean stop: leave nothing to replay."""
+        if self._engine.storage_error is not None:
+            return
+        if self._engine.state.seq > self._snapshot_seq:
+            self.snapshot()
+        self._journal.save_head()

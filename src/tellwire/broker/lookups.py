@@ -1,0 +1,145 @@
+"""What a decision may look up besides the state: messages, receipts, events, presence.
+
+What is asked for in the middle of a tick is looked up in that tick first; nothing of it is on disk yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tellwire.broker.clock import Clock
+from tellwire.broker.delivery import Delivery
+from tellwire.broker.ports import Journal
+from tellwire.core.context import Caller, Context, Header, Past, Settled
+from tellwire.core.limits import Limits
+from tellwire.core.queries import Entry, Query
+from tellwire.core.reach import Contact
+from tellwire.core.records import StoredMessage
+from tellwire.core.settling import final_receipts, settle
+from tellwire.core.state import State
+from tellwire.protocol.events import AgentRegistered, AnyEvent
+from tellwire.protocol.ids import parse_id
+from tellwire.protocol.operations.agents import PathRecord
+from tellwire.protocol.operations.messages import MessageRecord
+
+NAMES_MAX = 1_000
+"""Names of forgotten agents kept in memory."""
+
+
+class Lookups:
+    """Reads the journal, the tick and the sessions for the core."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        delivery: Delivery,
+        clock: Clock,
+        *,
+        state: Callable[[], State],
+        tick: Callable[[], tuple[dict[int, StoredMessage], list[AnyEvent]]],
+        activities: Mapping[str, str],
+        paths: Callable[[str], list[PathRecord]],
+        contact: Callable[[str], Contact | None],
+    ) -> None:
+        self._journal = journal
+        self._delivery = delivery
+        self._clock = clock
+        self._state = state
+        self._tick = tick
+        self._activities = activities
+        self._paths = paths
+        self._contact = contact
+        self.prompted: set[str] = set()
+        """Agents in a turn that their human began."""
+        self._former_names: dict[str, str] = {}
+
+    def context(self, caller: Caller, limits: Limits, alive: Callable[[str], bool]) -> Context:
+        """The surroundings of decisions; caller and clock are set anew for each."""
+        return Context(
+            caller=caller,
+            now=0.0,
+            awake=0.0,
+            limits=limits,
+            header=self.header,
+            settled=self.settled,
+            records=self.records,
+            find=self.find,
+            receipts=self.receipts,
+            entries=self.entries,
+            head=self.head,
+            former_name=self.former_name,
+            last_seen=self.last_seen,
+            claimed=self.claimed,
+            activity=lambda agent: self._activities.get(agent, ""),
+            prompted=self.prompted.__contains__,
+            paths=self._paths,
+            contact=self._contact,
+            alive=alive,
+        )
+
+    # -- messages -------------------------------------------------------------------------------------
+
+    def header(self, seq: int) -> Header | None:
+        """A message without its text."""
+        fresh, _ = self._tick()
+        message = fresh.get(seq)
+        return message.header() if message is not None else self._journal.header(seq)
+
+    def records(self, seqs: list[int]) -> list[MessageRecord]:
+        """Whole messages, in the order asked for."""
+        fresh, _ = self._tick()
+        stored = {message.seq: message for message in self._journal.messages(seqs)}
+        found = (fresh.get(seq) or stored.get(seq) for seq in seqs)
+        return [message.record() for message in found if message is not None]
+
+    def settled(self, seq: int) -> dict[str, Settled]:
+        """The final receipts of a message."""
+        _, events = self._tick()
+        rows = final_receipts(events, self._state().now)
+        return settle(self._journal.settled(seq), rows, seq)
+
+    # -- the past; a tick that is under way is not part of it -------------------------------------------
+
+    def find(self, query: Query) -> Past:
+        """A page of stored messages, newest first."""
+        found = self._journal.find(query)
+        return Past([(message.header(), message.record()) for message in found.messages], found.next)
+
+    def receipts(self, seqs: list[int]) -> dict[int, dict[str, Settled]]:
+        """The final receipts of several messages."""
+        rows = final_receipts(self._tick()[1], self._state().now)
+        return {seq: settle(known, rows, seq) for seq, known in self._journal.receipts(seqs).items()}
+
+    def entries(self, after: int, before: int, limit: int) -> list[Entry]:
+        """Committed events in order."""
+        return self._journal.entries(after, before, limit)
+
+    def head(self) -> str:
+        """The hash of the newest commit."""
+        return self._journal.head()[1].hex()
+
+    def former_name(self, agent: str) -> str:
+        """The name under which a forgotten agent joined, as long as the journal tells."""
+        name = self._former_names.get(agent)
+        if name is None:
+            seq = parse_id("a", agent) or 0
+            entries = self._journal.entries(0, seq + 1, 1) if seq else []
+            event = entries[0].event if entries and entries[0].seq == seq else None
+            name = event.name if isinstance(event, AgentRegistered) else agent
+            if len(self._former_names) >= NAMES_MAX:
+                self._former_names.clear()
+            self._former_names[agent] = name
+        return name
+
+    # -- sessions -------------------------------------------------------------------------------------
+
+    def claimed(self, agent: str) -> list[int]:
+        """What the agent's client may have shown and did not confirm."""
+        state = self._state()
+        leased = state.agents[agent].leased
+        return [seq for seq in self._delivery.claimed(state, agent) if seq in leased]
+
+    def last_seen(self, agent: str) -> float:
+        """When an agent last gave a sign of life; 0 if it is not connected."""
+        session = self._delivery.sessions.get(agent)
+        return 0.0 if session is None else self._clock.wall_of(session.source.last_seen)

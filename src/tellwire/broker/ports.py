@@ -1,0 +1,149 @@
+"""What the broker needs from outside, in its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from tellwire.core.context import Caller, Header, Settled
+from tellwire.core.queries import Entry, Query
+from tellwire.core.records import Commit, Found, Pruned, StoredMessage
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.base import Reply
+
+
+class Journal(Protocol):
+    """A durable journal; `store.sqlite_journal` and its in-memory twin pass one contract suite."""
+
+    def commit(self, commit: Commit) -> None:
+        """Save one tick, on disk when this returns.
+
+        Raises:
+            TellwireError: `storage_full` (nothing saved, may clear) or `storage_broken` (unknown).
+        """
+        ...
+
+    def probe(self) -> None:
+        """Try whether a commit would pass; raises like `commit`."""
+        ...
+
+    def save_snapshot(self, seq: int, data: bytes, keep: int = 2) -> None:
+        """Save the state as of the last commit; only the newest `keep` stay."""
+        ...
+
+    def snapshots(self) -> list[tuple[int, bytes]]:
+        """Saved states, newest first."""
+        ...
+
+    def replay(self, after: int) -> Iterable[Commit]:
+        """All commits behind `after`, in order."""
+        ...
+
+    def header(self, seq: int) -> Header | None:
+        """A stored message without its text."""
+        ...
+
+    def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
+        """Stored messages, by sequence."""
+        ...
+
+    def settled(self, seq: int) -> dict[str, Settled]:
+        """Final receipts of a message, by recipient."""
+        ...
+
+    def receipts(self, seqs: Sequence[int]) -> dict[int, dict[str, Settled]]:
+        """Final receipts of several messages, by recipient."""
+        ...
+
+    def find(self, query: Query) -> Found:
+        """One page of messages, newest first, in bounded time; it may be empty and still have a next."""
+        ...
+
+    def entries(self, after: int, before: int, limit: int) -> list[Entry]:
+        """Events in order: the first behind `after` if it is above 0, else the last ones before `before`."""
+        ...
+
+    def oldest(self) -> tuple[int, float] | None:
+        """Sequence and time of the first commit that is kept."""
+        ...
+
+    def head(self) -> tuple[int, bytes]:
+        """The newest commit and its hash."""
+        ...
+
+    def save_head(self) -> None:
+        """Write the head into a file of its own; raises `storage_full`."""
+        ...
+
+    def indexed(self) -> int:
+        """Up to which event messages are indexed for searching."""
+        ...
+
+    def index(self) -> bool:
+        """Index a slice more; True if more may be left."""
+        ...
+
+    def derived(self) -> int:
+        """Up to which event the derived tables are filled."""
+        ...
+
+    def derive(self, commits_max: int) -> bool:
+        """Fill them a little further; True if more is left."""
+        ...
+
+    def prune(self, before: float, open_from: int, rows_max: int) -> bool:
+        """Let go of some history older than `before`; True if more is left."""
+        ...
+
+    def purge(self, before: float, open_from: int, rows_max: int) -> Pruned:
+        """The same, with figures."""
+        ...
+
+    def close(self) -> None:
+        """Give the file back."""
+        ...
+
+
+class Source(Protocol):
+    """One connection, as the engine sees it."""
+
+    caller: Caller
+    group: str
+    writable: bool
+
+    @property
+    def last_seen(self) -> float:
+        """When its client last showed life, on the monotonic clock."""
+        ...
+
+    def answer(self, n: int, reply: Reply) -> None:
+        """Put the answer to call `n` into the outgoing bytes."""
+        ...
+
+    def refuse(self, n: int, error: TellwireError) -> None:
+        """Put the refusal of call `n` into the outgoing bytes."""
+        ...
+
+    def offer(self, frame: bytes) -> None:
+        """Put an encoded offer into the outgoing bytes."""
+        ...
+
+    def mail(self, waiting: int) -> None:
+        """Say that so many messages wait, to a client that fetches its mail."""
+        ...
+
+    def flush(self) -> None:
+        """Send what was put together, in one write."""
+        ...
+
+    def attach(self, agent: str, *, holds: bool) -> None:
+        """From now on this connection speaks as `agent`."""
+        ...
+
+    def detach(self) -> None:
+        """It speaks as nobody again."""
+        ...
+
+    def dismiss(self, error: TellwireError) -> None:
+        """Say why, and close."""
+        ...

@@ -1,0 +1,368 @@
+"""The door on the Unix socket: greetings, calls in, frames out. It parses and decides nothing.
+
+A connection costs bounded memory whatever its other end does: an unfinished line, the calls of one tick, the
+window of offers, and what the kernel's buffer did not take. A client that does not read is not read from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, cast
+
+from tellwire.broker.engine import NOBODY, Engine
+from tellwire.broker.identity import ancestry, group_of, peer_credentials
+from tellwire.core.context import Caller, EndSession
+from tellwire.core.limits import Bucket, Limits
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.frames import (
+    FRAME_BYTES_MAX,
+    PROTOCOL,
+    CallError,
+    Hello,
+    LineDecoder,
+    Welcome,
+    format_error,
+    format_frame,
+    format_offer,
+    format_ok,
+    parse_call,
+    parse_hello,
+)
+from tellwire.protocol.operations import AnyOperation
+from tellwire.protocol.operations.agents import RegisterAgent
+from tellwire.protocol.operations.base import AGENT, OPERATOR, SCRIPT, Reply
+from tellwire.protocol.operations.messages import SendMessage
+
+log = logging.getLogger("tellwire.server")
+
+CALLS_PER_TICK_MAX = 64
+"""Of one connection; further calls wait for the next tick."""
+WRITE_BUFFER_BYTES = 256 * 1024
+
+
+class Guest(Protocol):
+    """Whoever holds a connection."""
+
+    def dismiss(self, error: TellwireError) -> None:
+        """Say why, and close."""
+        ...
+
+
+class Visit(NamedTuple):
+    """A connection as one door hands it to another."""
+
+    transport: asyncio.Transport
+    pid: int
+    hello: Hello
+    data: bytes
+    """What came right behind the greeting."""
+
+
+class Door(Protocol):
+    """Takes connections over from the server."""
+
+    def admit(self, visit: Visit) -> None:
+        """Serve it from here on, as the transport's new protocol and the server's guest."""
+        ...
+
+
+class Server:
+    """All connections of one broker."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        limits: Limits,
+        *,
+        version: str,
+        heartbeat_s: float,
+        greeting_s: float,
+        connections_max: int,
+    ) -> None:
+        self.engine = engine
+        self.limits = limits
+        self.version = version
+        self.heartbeat_s = heartbeat_s
+        self.greeting_s = greeting_s
+        self.connections_max = connections_max
+        self.connections: set[Guest] = set()
+        self.doors: dict[str, Door] = {}
+        """Who takes a connection over that greets as something special, such as a `shim`."""
+        self.waiting: set[Connection] = set()
+        """Connections that have not greeted yet."""
+        self.stopping = False
+
+    def welcome(self) -> bytes:
+        """The broker's greeting as of now."""
+        self.engine.clock.read()
+        return format_frame(
+            Welcome(
+                tellwire=PROTOCOL,
+                version=self.version,
+                awake=self.engine.clock.awake,
+                heartbeat_s=self.heartbeat_s,
+                pid=os.getpid(),
+                clock=time.monotonic(),
+            )
+        )
+
+    def close_mute(self) -> None:
+        """Close connections that never greeted."""
+        horizon = time.monotonic() - self.greeting_s
+        for connection in [each for each in self.waiting if each.last_seen < horizon]:
+            connection.dismiss(TellwireError("greeting_missing", "No greeting came in time."))
+
+    def dismiss_all(self) -> None:
+        """Say that the broker stops, and close everything."""
+        self.stopping = True
+        for connection in list(self.connections):
+            connection.dismiss(TellwireError("stopping", "The broker stops."))
+
+    def above(self, words: list[str]) -> str:
+        """The agent whose own process is among these ancestors; empty if none."""
+        owners: dict[str, str] = {}
+        for agent in self.engine.state.agents.values():
+            if agent.owner:  # a client's sub-agents join later, from the same process
+                owners.setdefault(agent.owner, agent.id)
+        return next((owners[word] for word in words if word in owners), "")
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection; a `Source` of commands for the engine."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._engine = server.engine
+        self._transport: asyncio.Transport | None = None
+        self._decoder = LineDecoder(FRAME_BYTES_MAX)
+        self._out: list[bytes] = []
+        self._backlog: deque[bytes] = deque()
+        self._queued = 0
+        self._greeted = False
+        self._closing = False
+        self._pid = 0
+        self._bucket = Bucket(server.limits.sends_per_s_max, server.limits.sends_per_s_max, 0.0)
+        self.caller: Caller = NOBODY
+        self.group = ""
+        self.writable = True
+        self.last_seen = time.monotonic()
+
+    # -- the transport --------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit the own user only."""
+        # uvloop's transports have the methods of asyncio's, but are not of its class
+        self._transport = transport = cast("asyncio.Transport", transport)
+        server = self._server
+        server.connections.add(self)
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        try:
+            peer = peer_credentials(transport.get_extra_info("socket").fileno())
+        except OSError:
+            transport.abort()
+            return
+        self._pid = peer.pid
+        server.waiting.add(self)
+        if peer.uid != os.getuid():
+            log.warning("refused a connection of user %d", peer.uid)
+            self.dismiss(TellwireError("forbidden", "This broker belongs to another user."))
+        elif len(server.connections) > server.connections_max:
+            self.dismiss(TellwireError("too_many_connections", "The broker has too many connections."))
+
+    def data_received(self, data: bytes) -> None:
+        """Cut the bytes into calls."""
+        self.last_seen = time.monotonic()
+        if self._closing:
+            return
+        try:
+            lines = self._decoder.feed(data)
+            if self._greeted and len(lines) == 1 and self.writable and not self._backlog:
+                self._call(lines[0])  # the usual case
+                return
+            if not self._greeted and lines:
+                hello = parse_hello(lines.pop(0))
+                if hello.door:
+                    self._hand_on(hello, lines)
+                    return
+                self._greet()
+            self._read(lines)
+        except TellwireError as error:
+            self._engine.refusals.note(self.caller, None, error, self._engine.clock.now)
+            self.dismiss(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The other end is gone; if it was an agent's client, that session is over."""
+        del exc
+        self.writable = False
+        self._closing = True
+        self._transport = None
+        self._backlog.clear()
+        self._server.connections.discard(self)
+        self._server.waiting.discard(self)
+        self._engine.feed.forget(self)
+        if self.caller.holds and not self._server.stopping:
+            session = self._engine.delivery.sessions.get(self.caller.agent)
+            if session is not None and session.source is self:
+                self._engine.submit(self, 0, EndSession(self.caller.agent, session.word))
+
+    def pause_writing(self) -> None:
+        """The client does not read: take no more from it, offer it no more."""
+        self.writable = False
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self.writable = True
+        if self.caller.holds:
+            self._engine.delivery.dirty.add(self.caller.agent)
+            self._engine.wake()
+        self._go_on()
+
+    # -- calls in -------------------------------------------------------------------------------------
+
+    def _greet(self) -> None:
+        self._greeted = True
+        self._server.waiting.discard(self)
+        self._write(self._server.welcome())
+
+    def _hand_on(self, hello: Hello, lines: list[bytes]) -> None:
+        """This connection is another door's from now on."""
+        door, transport = self._server.doors.get(hello.door), self._transport
+        if door is None or transport is None:
+            raise TellwireError("wrong_version", f"This broker has no door for a {hello.door}.")
+        self._closing = True
+        self._server.connections.discard(self)
+        self._server.waiting.discard(self)
+        data = b"".join(line + b"\n" for line in lines) + self._decoder.rest
+        door.admit(Visit(transport, self._pid, hello, data))
+
+    def _read(self, lines: list[bytes]) -> None:
+        for position, line in enumerate(lines):
+            if self._queued >= CALLS_PER_TICK_MAX or not self.writable or self._backlog:
+                self._backlog.extend(lines[position:])
+                if self._transport is not None:
+                    self._transport.pause_reading()
+                if self._queued == 0 and self.writable:
+                    self._engine.wake()
+                return
+            if line:
+                self._call(line)
+
+    def _call(self, line: bytes) -> None:
+        try:
+            call = parse_call(line)
+        except CallError as bad:
+            self._submit(bad.n, bad.error)
+            return
+        operation = call.do
+        if self.caller is NOBODY:
+            self.caller = self._identify()
+        if type(operation) is SendMessage:
+            if not self._bucket.take(self.last_seen):
+                self._submit(call.n, TellwireError("rate_limited", "Too many sends in one second."))
+                return
+        elif type(operation) is RegisterAgent:
+            self.group = group_of(operation.cwd)
+            if not self.caller.holds:
+                self.caller = self._identify()
+        # Before a crowded tick an answer waits, to join its one write per connection.
+        if operation.reads and not self._queued and not self._engine.crowded:
+            self._engine.answer_now(self, call.n, operation)
+        else:
+            self._queued += 1
+            self._engine.submit(self, call.n, operation)
+
+    def _submit(self, n: int, command: AnyOperation | TellwireError) -> None:
+        self._queued += 1
+        self._engine.submit(self, n, command)
+
+    def _identify(self) -> Caller:
+        chain = ancestry(self._pid)
+        word = chain[0].word if chain else ""
+        above = self._server.above([process.word for process in chain])
+        if above:
+            return Caller(kind=AGENT, agent=above, above=above, process=word)
+        disowned = self._engine.state.disowned
+        terminal = bool(chain) and chain[0].terminal and not any(each.word in disowned for each in chain)
+        return Caller(kind=OPERATOR if terminal else SCRIPT, process=word)
+
+    # -- frames out -----------------------------------------------------------------------------------
+
+    def answer(self, n: int, reply: Reply) -> None:
+        """Put an answer into the outgoing bytes."""
+        self._out.append(format_ok(n, reply))
+
+    def refuse(self, n: int, error: TellwireError) -> None:
+        """Put a refusal into the outgoing bytes."""
+        if n:
+            self._out.append(format_error(n, error))
+
+    def offer(self, frame: bytes) -> None:
+        """Put an offer into the outgoing bytes."""
+        self._out.append(frame)
+
+    def mail(self, waiting: int) -> None:
+        """Put an offer of nothing but a count into the outgoing bytes."""
+        self._out.append(format_offer([], waiting))
+
+    def flush(self) -> None:
+        """Send it all in one write, and go on with calls that had to wait."""
+        out, self._out = self._out, []
+        self._queued = 0
+        if out and self._transport is not None and not self._closing:
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if self._backlog:
+            self._go_on()
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None and not self._closing:
+            self._transport.write(data)
+
+    def _go_on(self) -> None:
+        """Take up calls that waited; read on once there are none."""
+        while self._backlog and self.writable and not self._queued:
+            rest, self._backlog = self._backlog, deque()
+            lines = [rest.popleft() for _ in range(min(len(rest), CALLS_PER_TICK_MAX))]
+            try:
+                self._read(lines)
+            except TellwireError as error:
+                self.dismiss(error)
+                return
+            self._backlog.extend(rest)
+        if not self._backlog and self._transport is not None and not self._closing:
+            self._transport.resume_reading()
+
+    # -- identity -------------------------------------------------------------------------------------
+
+    def attach(self, agent: str, *, holds: bool) -> None:
+        """From now on this connection speaks as `agent`."""
+        caller = self.caller
+        self.caller = Caller(kind=AGENT, agent=agent, holds=holds, above=caller.above, process=caller.process)
+
+    def detach(self) -> None:
+        """It speaks as nobody again."""
+        self.caller = NOBODY
+
+    def dismiss(self, error: TellwireError) -> None:
+        """Say why, and close; what is not read within the buffer is dropped."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        self._closing = True
+        out, self._out = self._out, []
+        transport.write(b"".join([*out, format_error(0, error)]))
+        if self.writable:
+            transport.close()
+        else:
+            transport.abort()
+
+
+def connection_factory(server: Server) -> Callable[[], Connection]:
+    """What the event loop calls for each new connection."""
+    return lambda: Connection(server)

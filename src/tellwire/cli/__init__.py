@@ -1,0 +1,1 @@
+"""For people: the `tellwire` command."""

@@ -1,0 +1,230 @@
+"""Commands on agents and topics: register, update, mute, unregister, list, info, subscribe, unsubscribe."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from tellwire.cli.documents import document, facts
+from tellwire.cli.group import performs
+from tellwire.cli.options import Duration, as_option, complete_names, json_option
+from tellwire.cli.render import counted, format_duration, render_agent, render_agents, render_json
+from tellwire.cli.screen import find_screen, write
+from tellwire.cli.shapes import whole_agents
+from tellwire.cli.speaking import Speaker, ask, ask_as, speak
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.agents import (
+    AgentRecord,
+    GetAgent,
+    ListAgents,
+    MuteAgent,
+    RegisterAgent,
+    UnregisterAgent,
+    UpdateAgent,
+)
+from tellwire.protocol.operations.topics import Subscribe, Topics, Unsubscribe
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--capability", "capabilities", multiple=True, metavar="WORD", help="What it can do; repeatable."
+)
+@json_option
+@performs(RegisterAgent)
+def register(name: str, capabilities: tuple[str, ...], *, as_json: bool) -> int:
+    """Make an agent known, so that others can write to it.
+
+    It has a mailbox from then on and is shown offline while no command speaks for it. Registering again is
+    harmless and changes what it says it can do. A name that has a client of its own is refused.
+
+    \b
+    Examples:
+      tellwire register bob --capability review --capability python
+      tellwire inbox --as bob --wait 10min
+    """
+
+    async def work(me: Speaker) -> tuple[AgentRecord, bool]:
+        if me.attached:
+            raise TellwireError(
+                "conflict", f"{me.name} is registered already: this process runs beneath it.", ""
+            )
+        return await me.peer(me.name), me.resumed
+
+    agent, known = speak(name, work, capabilities=capabilities if capabilities else None)
+    if as_json:
+        write(render_json({**document(agent), "resumed": known}))
+        return 0
+    write(f"{agent.name} was known already.\n" if known else f"{agent.name} is registered.\n")
+    if agent.pending:
+        write(f"{counted(agent.pending, 'message')} not read yet: tellwire inbox --as {agent.name}\n")
+    return 0
+
+
+@click.command()
+@as_option
+@click.option("--name", metavar="NEW", help="Another name; the mailbox stays.")
+@click.option(
+    "--capability", "capabilities", multiple=True, metavar="WORD", help="All it can do; repeatable."
+)
+@json_option
+@performs(UpdateAgent)
+def update(speaker: str | None, name: str | None, capabilities: tuple[str, ...], *, as_json: bool) -> int:
+    """Change an agent's name, or what it says it can do.
+
+    \b
+    Examples:
+      tellwire update --as bob --name robert
+      tellwire update --as bob --capability review
+    """
+    if name is None and not capabilities:
+        raise click.UsageError("Nothing to change: give --name or --capability.")
+    words = list(capabilities) if capabilities else None
+
+    async def work(me: Speaker) -> AgentRecord:
+        return await me.update(name=name, capabilities=words)
+
+    return _show_agent(speak(speaker, work), as_json=as_json)
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=complete_names)
+@click.option("--for", "for_s", type=Duration(), metavar="TIME", help="For so long: 90s, 15min, 2h.")
+@click.option("--off", is_flag=True, help="No longer.")
+@json_option
+@performs(MuteAgent)
+def mute(name: str | None, for_s: float | None, *, off: bool, as_json: bool) -> int:
+    """Leave an agent alone: do not wake it.
+
+    Its mail waits and enters with its next turn; senders are told. Without --for until --off. An agent may
+    mute itself, without a name; the operator anybody.
+
+    \b
+    Examples:
+      tellwire mute bob --for 1h
+      tellwire mute bob --off
+    """
+    agent = ask(MuteAgent(name=name, for_s=for_s, off=off))
+    if as_json:
+        write(render_json(document(agent)))
+        return 0
+    length = "" if for_s is None else f" for {format_duration(for_s)}"
+    write(
+        f"{agent.name} is {'no longer muted' if off else f'muted{length}: mail waits for its next turn'}.\n"
+    )
+    return 0
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_names)
+@click.option("--forget", is_flag=True, help="Forget the agent: its name is free, its unread mail is lost.")
+@json_option
+@performs(UnregisterAgent)
+def unregister(name: str, *, forget: bool, as_json: bool) -> int:
+    """Make an agent leave; for the operator.
+
+    Its mailbox stays for a later return. With --forget the name and the mail go too, and the senders of
+    what was unread are told.
+
+    \b
+    Examples:
+      tellwire unregister bob
+      tellwire unregister old-agent --forget
+    """
+    done = ask(UnregisterAgent(name=name, forget=forget))
+    write(render_json(document(done)) if as_json else f"{name} {'is forgotten' if forget else 'has left'}.\n")
+    return 0
+
+
+@click.command("list")
+@click.option("--all", "everyone", is_flag=True, help="Also agents that are offline, and of other projects.")
+@click.option("--capability", metavar="WORD", help="Only agents that announce this.")
+@json_option
+@performs(ListAgents)
+def list_agents(*, everyone: bool, capability: str | None, as_json: bool) -> int:
+    """Show who is there.
+
+    Agents that are online, by name; never the one who asks. WAITING counts messages that were not read yet.
+
+    \b
+    Examples:
+      tellwire list
+      tellwire list --all --capability review
+      tellwire list --json | jq -r '.agents[].name'
+    """
+    reply = facts(ask(ListAgents(all=everyone, capability=capability)))
+    if as_json:
+        write(render_json(whole_agents(reply)))
+    else:
+        write(render_agents(reply, now=time.time(), screen=find_screen()))
+    return 0
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_names)
+@json_option
+@performs(GetAgent)
+def info(name: str, *, as_json: bool) -> int:
+    """Show all that is known of one agent.
+
+    \b
+    Examples:
+      tellwire info bob
+      tellwire info bob --json | jq .pending
+    """
+    return _show_agent(ask(GetAgent(name=name)), as_json=as_json)
+
+
+def _show_agent(agent: AgentRecord, *, as_json: bool) -> int:
+    if as_json:
+        write(render_json(document(agent)))
+    else:
+        write(render_agent(facts(agent), now=time.time(), screen=find_screen()))
+    return 0
+
+
+# -- topics -------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("topic")
+@as_option
+@json_option
+@performs(Subscribe)
+def subscribe(topic: str, speaker: str | None, *, as_json: bool) -> int:
+    """Get what is sent to a topic from now on, also while offline.
+
+    \b
+    Examples:
+      tellwire subscribe "#builds" --as bob
+      tellwire send "#builds" "main is green" --as ci
+    """
+    return _show_topics(_on_topic(speaker, Subscribe(topic=topic)), as_json=as_json)
+
+
+@click.command()
+@click.argument("topic")
+@as_option
+@json_option
+@performs(Unsubscribe)
+def unsubscribe(topic: str, speaker: str | None, *, as_json: bool) -> int:
+    """Get no more of a topic; what already waits stays.
+
+    \b
+    Example:
+      tellwire unsubscribe "#builds" --as bob
+    """
+    return _show_topics(_on_topic(speaker, Unsubscribe(topic=topic)), as_json=as_json)
+
+
+def _on_topic(speaker: str | None, operation: Subscribe | Unsubscribe) -> Topics:
+    return ask_as(speaker or "", operation)
+
+
+def _show_topics(reply: Topics, *, as_json: bool) -> int:
+    if as_json:
+        write(render_json(document(reply)))
+    else:
+        write(f"Subscribed to {', '.join(reply.topics)}.\n" if reply.topics else "Subscribed to nothing.\n")
+    return 0

@@ -1,0 +1,83 @@
+"""The command that asks a fresh agent one question: ask."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import click
+
+from tellwire.cli.documents import document
+from tellwire.cli.group import performs
+from tellwire.cli.messages import body_of
+from tellwire.cli.options import Duration, as_option, json_option
+from tellwire.cli.render import render_json
+from tellwire.cli.screen import ERR, find_screen, write
+from tellwire.cli.speaking import Speaker, speak
+from tellwire.cli.texts import clean_lines
+from tellwire.protocol.operations.asking import Answered, AskAgent
+from tellwire.spawn.programs import COMMAND, PROGRAMS
+
+BEAT_S = 1.0
+WIPE = "\r\x1b[K"
+
+
+@click.command("ask")
+@click.argument("client", type=click.Choice([*PROGRAMS, COMMAND]))
+@click.argument("question", required=False)
+@click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
+@click.option("--timeout", type=Duration(), help="Within which it must have answered (5min).")
+@click.option("--cwd", type=click.Path(file_okay=False), default="", help="Where it works; left out: here.")
+@as_option
+@json_option
+@performs(AskAgent)
+def ask(
+    client: str,
+    question: str | None,
+    command: tuple[str, ...],
+    *,
+    speaker: str | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Ask a fresh agent one question, and print its answer.
+
+    An agent of that CLI is started without a window for this question alone. It may read, and write nowhere;
+    when it has answered it ends, and nothing of it is left. So it does when you press Ctrl-C. With `-`, or
+    left out in a pipe, the question is read from stdin. If it does not answer the exit code is 75, and its
+    own output is shown.
+
+    \b
+    Examples:
+      tellwire ask codex "Which test covers the parser's error path?"
+      git diff | tellwire ask claude-code - --timeout 10min
+      tellwire ask command "how many?" -- sh -c 'ls | wc -l'
+    """
+    text = body_of(question)
+    live = find_screen(ERR).person and not as_json
+
+    async def work(me: Speaker) -> Answered:
+        asked = asyncio.ensure_future(
+            me.ask_agent(client, text, cwd=options["cwd"], command=command, timeout_s=options["timeout"])
+        )
+        try:
+            await _show(asked, client, live=live)
+            return await asked
+        finally:
+            asked.cancel()  # on Ctrl-C: it must hear of it before we hang up
+
+    answer = speak(speaker, work)
+    write(render_json(document(answer)) if as_json else "\n".join([*clean_lines(answer.text), ""]))
+    return 0
+
+
+async def _show(asked: asyncio.Future[Answered], client: str, *, live: bool) -> None:
+    """Tell a person at a terminal that it is at work."""
+    began = time.monotonic()
+    while not asked.done():
+        await asyncio.wait({asked}, timeout=BEAT_S)
+        if live and not asked.done():
+            write(f"{WIPE}{client} is at work: {time.monotonic() - began:.0f} s", ERR)
+    if live:
+        write(WIPE, ERR)

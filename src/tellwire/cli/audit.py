@@ -1,0 +1,145 @@
+"""The command on the journal as evidence: show it, prove it, export it."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from typing import Any
+
+import click
+
+from tellwire.cli.documents import document, facts
+from tellwire.cli.group import performs
+from tellwire.cli.options import json_option
+from tellwire.cli.render import counted, render_json
+from tellwire.cli.render_records import render_audit, render_verdict
+from tellwire.cli.screen import ERR, OUT, find_screen, write
+from tellwire.cli.speaking import ask
+from tellwire.protocol.errors import ERRORS, TellwireError
+from tellwire.protocol.operations.audit import Audit, AuditRow, ReadAudit
+from tellwire.settings import load_settings
+from tellwire.store.audit import export, verify
+
+LIMIT = 30
+PAGE_MAX = 100
+LINES_AT_ONCE = 500
+
+
+@click.command()
+@click.option("--verify", "proves", is_flag=True, help="Prove the whole journal by its chain of hashes.")
+@click.option(
+    "--head", metavar="HASH", help="With --verify: a hash that you noted earlier must be in the chain."
+)
+@click.option(
+    "--export", "target", metavar="FILE", help="Write every event as one line of JSON; `-` for stdout."
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=LIMIT, help=f"The newest so many ({LIMIT})."
+)
+@json_option
+@performs(ReadAudit)
+def audit(**options: Any) -> int:
+    """Show the journal: every event, every refused call.
+
+    Newest last. Bodies appear by their digest only. The last line tells the head: the hash of the newest
+    commit, over all before it. Note it somewhere else, and --verify --head proves later that nothing of the
+    past was changed, cut or put in another order. Exit code 74 tells that something was.
+
+    Proving and exporting read the file itself, also while the broker runs, or when it cannot.
+
+    \b
+    Examples:
+      tellwire audit --limit 100
+      tellwire audit --verify --head 9f86d081884c7d65
+      tellwire audit --export journal.jsonl
+    """
+    if options["head"] is not None and not options["proves"]:
+        raise click.UsageError("--head belongs to --verify.")
+    if options["proves"] and options["target"] is not None:
+        raise click.UsageError("--verify and --export do not go together.")
+    if options["proves"]:
+        return _verify(options["head"], as_json=options["as_json"])
+    if options["target"] is not None:
+        return _export(options["target"])
+    reply = _read(options["limit"])
+    if options["as_json"]:
+        write(render_json(document(reply)))
+        return 0
+    screen = find_screen()
+    rows = [facts(row) for row in reply.rows]
+    write(render_audit(rows, now=time.time(), screen=screen) if rows else "The journal is empty.\n")
+    write(screen.paint(f"head {reply.head}", "dim") + "\n")
+    return 0
+
+
+def _read(limit: int) -> Audit:
+    """The newest rows, page by page, oldest first."""
+    rows: list[AuditRow] = []
+    head, before = "", 0
+    while True:
+        page = ask(ReadAudit(before=before, limit=min(PAGE_MAX, limit - len(rows))))
+        rows = [*page.rows, *rows]
+        head = head or page.head
+        if not page.more or not page.rows or len(rows) >= limit:
+            return Audit(rows=rows, more=page.more, head=head)
+        before = page.rows[0].seq
+
+
+def _verify(head: str | None, *, as_json: bool) -> int:
+    told = os.isatty(ERR)
+    shown = -1
+
+    def progress(done: int, total: int) -> None:
+        nonlocal shown
+        percent = 100 * done // total if total else 100
+        if told and percent != shown:
+            shown = percent
+            write(f"\r{percent} %", ERR)
+
+    verdict = verify(load_settings().database, head, progress)
+    if told:
+        write("\r", ERR)
+    if as_json:
+        write(render_json({"ok": verdict.ok, **document(verdict)}))
+    else:
+        write(render_verdict(facts(verdict), screen=find_screen()))
+    return 0 if verdict.ok else ERRORS["database_corrupt"].exit
+
+
+class _Sink(io.StringIO):
+    """Where an export goes; a failure of it must not look like one of the database."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._lines: list[str] = []
+
+    def write(self, text: str, /) -> int:
+        """Take a line; some of them are written at once."""
+        self._lines.append(text)
+        if len(self._lines) >= LINES_AT_ONCE:
+            self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what was taken."""
+        lines, self._lines = self._lines, []
+        write("".join(lines), self._descriptor)
+
+
+def _export(target: str) -> int:
+    database = load_settings().database
+    try:
+        # Who did what is as private as the journal itself.
+        options = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        descriptor = OUT if target == "-" else os.open(target, options, 0o600)
+    except OSError as error:
+        raise TellwireError("bad_request", f"{target} cannot be written: {error.strerror}.", "") from error
+    sink = _Sink(descriptor)
+    count = export(database, sink)
+    sink.flush()
+    if descriptor != OUT:
+        os.close(descriptor)
+        write(f"Wrote {counted(count, 'event')} to {target}.\n", ERR)
+    return 0

@@ -1,0 +1,254 @@
+"""Commands on the broker itself: up, down, status, settings, completion."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sys
+import time
+from typing import Any
+
+import click
+import msgspec
+from click.shell_completion import get_completion_class
+
+from tellwire.cli.documents import document
+from tellwire.cli.group import performs
+from tellwire.cli.launch import detach, run_broker
+from tellwire.cli.options import json_option
+from tellwire.cli.render import counted, format_duration, render_json, render_pairs
+from tellwire.cli.screen import ERR, find_screen, write
+from tellwire.cli.speaking import ask
+from tellwire.cli.tables import Column, render_table
+from tellwire.cli.texts import clean
+from tellwire.protocol.errors import ERRORS, TellwireError
+from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
+from tellwire.settings import NAMES, Settings, load_settings
+from tellwire.version import VERSION
+
+STOP_S = 20.0
+POLL_S = 0.02
+REPLACE_TRIES = 3
+SHELLS = ("bash", "zsh", "fish")
+STOPPED = """\
+The broker has stopped; what waits is kept. The next agent session or tellwire command starts it again.
+"""
+
+
+@click.command()
+@click.option(
+    "--detach", "detached", is_flag=True, help="Return once it listens; it goes on in the background."
+)
+@click.option("--replace", is_flag=True, help="Stop a broker that runs already, then start; nothing is lost.")
+def up(*, detached: bool, replace: bool) -> int:
+    """Start the broker.
+
+    Any other command and any client starts it by itself; this is for doing it by hand, for seeing why it
+    does not start, and for replacing it after an upgrade.
+
+    \b
+    Examples:
+      tellwire up
+      tellwire up --detach --replace
+    """
+    settings = load_settings()
+    running = _find_running(settings)
+    if running is not None and replace:
+        _stop(settings)
+    elif running is not None:
+        if not detached:
+            raise TellwireError("already_running", f"A broker runs already (pid {running.pid}).")
+        write(f"A broker runs already (pid {running.pid}, version {running.version}).\n")
+        _tell_version(running)
+        return 0
+    code, words = detach() if detached else run_broker(lambda: _tell_how_to_join(settings))
+    if running is not None and code == ERRORS["already_running"].exit:
+        code, words = _go_on(settings, code, words, detached=detached)
+    if words:
+        write(f"tellwire: {words.rstrip()}\n", ERR)
+    elif detached:
+        write(f"The broker runs. Socket: {settings.socket}\n")
+    return code
+
+
+def _go_on(settings: Settings, code: int, words: str, *, detached: bool) -> tuple[int, str]:
+    """While one broker is replaced by another, a client may start one sooner than we do."""
+    if detached and ask(BrokerStatus()).version == VERSION:
+        return 0, ""
+    for _ in range(REPLACE_TRIES):
+        _stop(settings)
+        code, words = detach() if detached else run_broker(lambda: _tell_how_to_join(settings))
+        if code != ERRORS["already_running"].exit:
+            break
+    return code, words
+
+
+@click.command()
+@json_option
+@performs(StopBroker)
+def down(*, as_json: bool) -> int:
+    """Stop the broker; what waits is kept.
+
+    The next session of an agent CLI, or the next command, starts it again; open sessions then reconnect. A
+    prompt in an open session does not start it.
+    """
+    settings = load_settings()
+    running = _find_running(settings)
+    if running is not None:
+        _stop(settings)
+    if as_json:
+        write(render_json({"stopped": running is not None}))
+    else:
+        write("No broker runs.\n" if running is None else STOPPED)
+    return 0
+
+
+@click.command()
+@json_option
+@performs(BrokerStatus)
+def status(*, as_json: bool) -> int:
+    """Show how the broker is.
+
+    It does not start one: exit code 69 tells that none runs.
+
+    \b
+    Examples:
+      tellwire status
+      tellwire status --json | jq .pending
+    """
+    state = ask(BrokerStatus(), autostart=False)
+    if as_json:
+        write(render_json(document(state)))
+        return 0
+    rows = [
+        ("broker", f"{state.version}, pid {state.pid}, up {format_duration(state.uptime_s)}"),
+        ("agents", f"{state.online} online, {state.agents} known"),
+        ("messages", f"{state.pending} not read yet"),
+        ("journal", counted(state.sequence, "event")),
+        ("storage", state.storage),
+        ("home", state.home),
+    ]
+    write(render_pairs(rows, find_screen()))
+    _tell_version(state)
+    return 0
+
+
+@click.command("settings")
+@json_option
+def show_settings(*, as_json: bool) -> int:
+    """Show every setting: its value, and where it comes from.
+
+    A setting comes from `config.toml` in the home folder, from the environment as TELLWIRE_ and its name in
+    capitals, or is the default. Times are in seconds. A running broker has the settings it was started with.
+
+    \b
+    Examples:
+      tellwire settings
+      TELLWIRE_TTL_S=60 tellwire settings --json | jq .ttl_s
+    """
+    settings = load_settings()
+    rows = describe_settings(settings)
+    if as_json:
+        write(render_json({name: {"value": value, "origin": origin} for name, value, origin in rows}))
+        return 0
+    columns = [
+        Column("SETTING", [name for name, _, _ in rows], style="bold"),
+        Column("VALUE", [clean(_shown(value)) for _, value, _ in rows]),
+        Column("ORIGIN", [origin for _, _, origin in rows], styles={"default": "dim"}, rank=1),
+    ]
+    write(render_table(columns, find_screen()))
+    return 0
+
+
+def describe_settings(settings: Settings) -> list[tuple[str, Any, str]]:
+    """Name, value and origin of each; the two places first."""
+    named = "environment" if settings.home_named else "default"
+    rows: list[tuple[str, Any, str]] = [
+        ("home", str(settings.home), named),
+        ("socket", str(settings.socket), named),
+    ]
+    values = {**msgspec.structs.asdict(settings.limits), **msgspec.structs.asdict(settings)}
+    return [*rows, *((name, values[name], settings.origins.get(name, "default")) for name in NAMES)]
+
+
+def _shown(value: Any) -> str:
+    return (
+        f"{value:g}"
+        if isinstance(value, float) and value < 1e6
+        else f"{value:.0f}"
+        if isinstance(value, float)
+        else str(value)
+    )
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> int:
+    """Print the completion of a shell: commands, options, names.
+
+    \b
+    Put it where your shell reads it:
+      bash   tellwire completion bash > ~/.local/share/bash-completion/completions/tellwire
+      zsh    tellwire completion zsh > a folder of $fpath, as _tellwire
+      fish   tellwire completion fish > ~/.config/fish/completions/tellwire.fish
+    \b
+    Or only for now:
+      eval "$(tellwire completion bash)"
+    """
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"There is no completion for {shell}.")
+    root = click.get_current_context().find_root().command
+    write(kind(root, {}, "tellwire", "_TELLWIRE_COMPLETE").source() + "\n")
+    return 0
+
+
+# -- starting and stopping ----------------------------------------------------------------------------
+
+
+def _tell_how_to_join(settings: Settings) -> None:
+    home = "" if not settings.home_named else f", home={str(settings.home)!r}"
+    tellwire = "tellwire" if shutil.which("tellwire") else os.path.relpath(sys.argv[0])
+    write(
+        f"tellwire {VERSION} runs (pid {os.getpid()}). Socket: {settings.socket}\n"
+        "In a second terminal wait for mail, in a third send some:\n"
+        f"  {tellwire} inbox --as bob --wait 10min\n"
+        f'  {tellwire} send bob "Hello!"\n'
+        "or from Python:\n"
+        f'  async with tellwire.connect("alice"{home}) as me:\n'
+        '      await me.send("bob", "Hello!")\n'
+        f"Look at it: `{tellwire} status`. Stop it: Ctrl-C or `{tellwire} down`; nothing is lost.\n"
+    )
+
+
+def _tell_version(state: BrokerState) -> None:
+    if state.version != VERSION:
+        write(f"The broker is version {state.version}, this command {VERSION}: `tellwire up --replace`.\n")
+
+
+def _find_running(settings: Settings) -> BrokerState | None:
+    try:
+        return ask(BrokerStatus(), settings=settings, autostart=False)
+    except TellwireError as error:
+        if error.code != "unreachable":
+            raise
+        return None
+
+
+def _stop(settings: Settings) -> None:
+    """Ask the broker to stop and wait until it has let go of its lock."""
+    ask(StopBroker(), settings=settings, autostart=False)
+    deadline = time.monotonic() + STOP_S
+    fd = os.open(settings.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(POLL_S)
+            else:
+                return
+        raise TellwireError("timeout", "The broker did not stop in time.", "Look at its log.")
+    finally:
+        os.close(fd)

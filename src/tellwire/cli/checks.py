@@ -1,0 +1,293 @@
+"""What `tellwire doctor` looks at. Each check tells how it stands, and what to do; none changes anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import time
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from tellwire.cli.install_world import find_clients, find_world
+from tellwire.cli.render import NOT_WAKEABLE, format_age, format_duration, wake_words
+from tellwire.cli.speaking import ask
+from tellwire.integrations.install.checking import Report, check
+from tellwire.integrations.install.clients import CLIENTS
+from tellwire.integrations.install.endpoint import peek_endpoint
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.agents import AgentRecord
+from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, Diagnosis, SessionFault
+from tellwire.settings import Settings
+from tellwire.version import VERSION
+
+NO_BROKER = "none runs; the next command or the next start of a session brings one up"
+FREE_BYTES_MIN = 50 << 20
+FREE_BYTES_LOW = 500 << 20
+WORDS_OF_KINDS = {
+    "claude-code": "claude",
+    "codex": "codex",
+    "gemini-cli": "gemini",
+    "opencode": "opencode",
+    "pi": "pi",
+}
+"""What the installer calls the clients of a kind."""
+SILENT_AT_START = ("codex", "opencode")
+"""Kinds whose hooks say nothing before the first prompt."""
+ADVICE = {
+    "dialog": "Answer the dialog in its terminal; its mail comes along then.",
+    "failed": "Look at its screen for what failed. A prompt by its human starts it afresh.",
+}
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding."""
+
+    about: str
+    level: Literal["ok", "warn", "fail"] = "ok"
+    words: str
+    advice: str = ""
+    code: str = ""
+    """Of a failure: the row of the error table, for the exit code."""
+
+
+def check_broker(settings: Settings) -> tuple[BrokerState | None, list[Check]]:
+    """Whether one runs, of our version, and can store."""
+    try:
+        state = ask(BrokerStatus(), settings=settings, autostart=False)
+    except TellwireError as error:
+        if error.code == "unreachable" and not _is_locked(str(settings.lock)):
+            return None, [Check(about="broker", words=NO_BROKER)]
+        found = Check(about="broker", level="fail", words=error.message, advice=error.advice, code=error.code)
+        return None, [found]
+    words = f"{state.version}, pid {state.pid}, up {format_duration(state.uptime_s)}"
+    checks = [Check(about="broker", words=words)]
+    if state.version != VERSION:
+        words = f"The broker is version {state.version}, this command {VERSION}."
+        checks = [Check(about="broker", level="warn", words=words, advice="Run `tellwire up --replace`.")]
+    if state.storage != "ok":
+        advice = "Free disk space; the broker goes on by itself."
+        checks.append(
+            Check(about="storage", level="fail", words=state.storage, advice=advice, code="storage_full")
+        )
+    return state, checks
+
+
+def _is_locked(path: str) -> bool:
+    """Whether a broker lives, whatever its socket says; looked up, so that none that starts is disturbed."""
+    try:
+        number = str(os.stat(path).st_ino)
+        with open("/proc/locks", encoding="ascii") as file:
+            return any(line.split()[-3].rpartition(":")[2] == number for line in file if "FLOCK" in line)
+    except (OSError, IndexError):
+        return False
+
+
+def check_home(settings: Settings) -> Iterator[Check]:
+    """Whether the home is ours alone, and has room."""
+    if not settings.home.is_dir():
+        yield Check(about="home", words=f"{settings.home} is made when it is needed")
+        return
+    open_ones = [path for path in (settings.home, settings.socket, settings.database) if _is_open(str(path))]
+    foreign = settings.home.stat().st_uid != os.getuid()
+    if foreign:
+        words = f"{settings.home} belongs to another user."
+        yield Check(about="home", level="fail", words=words, advice="Set TELLWIRE_HOME.", code="forbidden")
+    elif open_ones:
+        words = f"Others may enter {', '.join(map(str, open_ones))}."
+        advice = "Take their rights away: `chmod go= PATH`."
+        yield Check(about="home", level="fail", words=words, advice=advice, code="forbidden")
+    else:
+        yield Check(about="home", words=str(settings.home))
+    free = shutil.disk_usage(settings.home).free
+    words = f"{free >> 20} MiB are free"
+    if free < FREE_BYTES_LOW:
+        level = "fail" if free < FREE_BYTES_MIN else "warn"
+        yield Check(about="disk", level=level, words=words, advice="Free some space.", code="storage_full")
+    else:
+        yield Check(about="disk", words=words)
+
+
+def _is_open(path: str) -> bool:
+    try:
+        return bool(stat.S_IMODE(os.stat(path).st_mode) & 0o077)
+    except OSError:
+        return False
+
+
+def check_port(settings: Settings, diagnosis: Diagnosis | None) -> Iterator[Check]:
+    """Whether hooks over HTTP reach the broker, if any were installed."""
+    try:
+        endpoint = peek_endpoint(str(settings.home))
+    except TellwireError as error:
+        yield Check(about="hooks", level="fail", words=error.message, advice=error.advice, code=error.code)
+        return
+    if endpoint is None:
+        return
+    if diagnosis is not None and diagnosis.hooks_port == endpoint.port:
+        yield Check(about="hooks", words=f"served on port {endpoint.port}")
+    elif _is_taken(endpoint.port):
+        words = f"Port {endpoint.port}, where Claude Code's hooks go, is taken by another program."
+        advice = f"End that program, or delete {settings.home / 'hooks.json'} and run `tellwire install all`."
+        yield Check(about="hooks", level="fail", words=words, advice=advice, code="conflict")
+    elif diagnosis is not None:
+        words = f"Port {endpoint.port} is not served."
+        yield Check(about="hooks", level="warn", words=words, advice="Run `tellwire up --replace --detach`.")
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+# -- clients ------------------------------------------------------------------------------------------
+
+
+def look_at_clients(words: Sequence[str]) -> dict[str, Report]:
+    """How tellwire is installed in each client, by the installer's word for it.
+
+    Raises:
+        TellwireError: it cannot be told.
+    """
+    if not words:
+        return {}
+    found = find_clients(words)
+    world = find_world("user", fixed=True)
+    return {
+        word: check(CLIENTS[word], CLIENTS[word].targets(world.place, world.programs), found[word])
+        for word in words
+    }
+
+
+def check_clients(reports: Iterable[Report]) -> Iterator[Check]:
+    """The clients on this machine: their versions, and whether tellwire is in them."""
+    for report in reports:
+        if report.program or report.state != "absent":
+            yield _of_report(report)
+
+
+def _of_report(report: Report) -> Check:
+    version = report.version or "of unknown version"
+    errors = [file.error for file in report.files if file.error]
+    words = f"{version}, tellwire is {report.state}"
+    if report.fine:
+        return Check(about=report.client, words=words)
+    more = "; ".join([*errors, *report.notes])
+    if report.state == "broken":
+        return Check(
+            about=report.client,
+            level="fail",
+            words=f"{words}: {more}",
+            advice="Correct the file.",
+            code="bad_request",
+        )
+    advice = "" if report.state == "installed" else f"Run `tellwire install {report.client}`."
+    return Check(
+        about=report.client, level="warn", words=f"{words}: {more}" if more else words, advice=advice
+    )
+
+
+# -- agents -------------------------------------------------------------------------------------------
+
+
+def check_agents(agents: Sequence[AgentRecord], told: Container[str] = ()) -> Iterator[Check]:
+    """Each agent that is online, or has mail: what it does, and how it is reached."""
+    for agent in agents:
+        if agent.name in told:
+            continue
+        if agent.status == "online" and agent.paths:
+            yield _of_agent(agent)
+        elif agent.status != "online" and (agent.pending or len(agents) == 1):
+            yield Check(about=agent.name, words=f"offline{_waiting(agent.pending)}")
+
+
+def _of_agent(agent: AgentRecord) -> Check:
+    wake = wake_words(msgspec.to_builtins(agent))
+    words = ", ".join(each for each in (agent.activity, wake or "fetches its mail") if each)
+    shut = [
+        f"{path.name}: {path.note}" for path in agent.paths if path.wakes and not path.works and path.note
+    ]
+    if wake == NOT_WAKEABLE:
+        return Check(
+            about=agent.name,
+            level="warn",
+            words=f"{words}{_waiting(agent.pending)}" + (f" ({'; '.join(shut)})" if shut else ""),
+            advice="Its mail comes with its next turn. Run it in tmux, or `tellwire install` its client.",
+        )
+    waits = f"{_waiting(agent.pending)}: {agent.waits}" if agent.waits else ""
+    return Check(about=agent.name, words=f"{words}{waits}")
+
+
+def check_sessions(faults: Sequence[SessionFault], reports: Mapping[str, Report]) -> Iterator[Check]:
+    """Sessions that mail cannot get into, or waits for somebody's doing."""
+    now = time.time()
+    for fault in faults:
+        since = f", for {format_duration(now - fault.since)}" if fault.since else ""
+        head = "deaf: " if fault.what == "deaf" else ""
+        words = f"{head}{fault.why}{since}{_waiting(fault.waiting)}"
+        stops = fault.what == "deaf" and fault.waiting > 0
+        advice = ADVICE.get(fault.what) or advise_deaf(fault, reports.get(WORDS_OF_KINDS.get(fault.kind, "")))
+        yield Check(
+            about=fault.agent,
+            level="fail" if stops else "warn",
+            words=words,
+            advice=advice,
+            code="timeout" if stops else "",
+        )
+
+
+def advise_deaf(fault: SessionFault, report: Report | None) -> str:
+    """What to do about a session of which no hook was heard: by what is known of its configuration."""
+    if report is None:
+        return "Restart its client."
+    if report.state != "installed":
+        found = f"tellwire is {report.state} in its configuration"
+        return f"{found}: run `tellwire install {report.client}`, then restart it."
+    if report.notes and not report.fine:
+        return report.notes[0]
+    files = [file for file in report.files if file.hooks] or report.files
+    changed = {file.path: _changed_at(file.path) for file in files}
+    newest = max(changed, key=lambda path: changed[path], default="")
+    if newest and 0 < fault.started_at < changed[newest]:
+        return f"It started before {newest} was last changed, so it may lack tellwire's hooks: restart it."
+    if fault.kind in SILENT_AT_START:
+        return "It tells nothing before its first prompt: type one. If it stays deaf, restart it."
+    return "Its hooks do not run. Restart it; if it stays deaf, run `tellwire install --check`."
+
+
+def _changed_at(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _waiting(count: int) -> str:
+    return f"; {count} message{' waits' if count == 1 else 's wait'}" if count else ""
+
+
+def check_diagnosis(diagnosis: Diagnosis, *, only: str = "") -> Iterator[Check]:
+    """What the broker itself found odd."""
+    now = time.time()
+    for fault in diagnosis.faults:
+        times = "once" if fault.count == 1 else f"{fault.count} times"
+        words = f"A hook of {fault.client} made no sense {times}, last {format_age(now - fault.last_at)}: "
+        advice = "Its version may be newer than tellwire knows; see `tellwire install --check`."
+        yield Check(about="hooks", level="warn", words=words + fault.error, advice=advice)
+    for lease in diagnosis.leases:
+        if only and lease.agent != only:
+            continue
+        words = (
+            f"was given {', '.join(lease.ids)} {format_age(now - lease.since)}, and nothing shows it read it"
+        )
+        advice = "It is offered again when the session ends, or when its client shows that it is not there."
+        if lease.stuck:
+            words += "; its client is idle"
+            advice = (
+                "Its next turn settles it: type something into it. Or end it: the message is offered again."
+            )
+        yield Check(about=lease.agent, level="warn", words=words, advice=advice)

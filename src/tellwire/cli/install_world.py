@@ -1,0 +1,64 @@
+"""What `install` and `uninstall` work on: whose configuration, our programs, the clients that are here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from tellwire.cli.mcp import shim_command
+from tellwire.integrations.install.clients import CLIENTS, UNSUPPORTED
+from tellwire.integrations.install.endpoint import load_endpoint
+from tellwire.integrations.install.spec import Place, Programs, Scope
+from tellwire.integrations.install.versions import Found, find_version
+from tellwire.settings import Settings, load_settings
+
+ALL = "all"
+
+
+class World(msgspec.Struct, frozen=True):
+    """What the commands work on."""
+
+    settings: Settings
+    place: Place
+    programs: Programs
+
+
+def find_world(scope: Scope, *, fixed: bool, plugin: str = "") -> World:
+    """Look around; `fixed` chooses nothing that is not chosen yet."""
+    settings = load_settings()
+    home = str(settings.home)
+    named = home if settings.home_named else None
+    server = shim_command(home=named)
+    relay = os.path.dirname(server[3])
+    if not fixed:
+        load_endpoint(home)  # plugins look for it there
+    programs = Programs(
+        server=tuple(server),
+        python=server[0],
+        relay=relay,
+        marks=os.path.join(home, "marks"),
+        options=(f"--home={named}",) if named else (),
+    )
+    place = Place(
+        home=os.path.expanduser("~"), project=os.getcwd(), scope=scope, env=os.environ, plugin=plugin
+    )
+    return World(settings, place, programs)
+
+
+def find_clients(words: Sequence[str]) -> dict[str, Found]:
+    """Ask them for their versions, all at once."""
+    known = [word for word in words if word in CLIENTS]
+    with ThreadPoolExecutor(max_workers=len(CLIENTS)) as pool:
+        asked = {word: pool.submit(find_version, CLIENTS[word], os.environ) for word in known}
+        return {word: answer.result() for word, answer in asked.items()}
+
+
+def expand(clients: Sequence[str]) -> list[str]:
+    """The clients that are meant."""
+    if ALL not in clients:
+        return list(dict.fromkeys(clients))
+    return [*CLIENTS, *(word for word in UNSUPPORTED if word in clients or shutil.which(word))]

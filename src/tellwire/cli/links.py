@@ -1,0 +1,264 @@
+"""Commands on links and listeners: link, watch, listen, unlisten, checkpoint."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from tellwire.cli.documents import document, facts
+from tellwire.cli.group import performs
+from tellwire.cli.messages import body_of, send_words
+from tellwire.cli.options import as_option, complete_names, json_option
+from tellwire.cli.render import render_json, render_messages
+from tellwire.cli.render_links import render_link, render_links
+from tellwire.cli.screen import find_screen, write
+from tellwire.cli.speaking import Speaker, ask, speak
+from tellwire.protocol.addresses import LINK, parse_link
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.agents import Done
+from tellwire.protocol.operations.links import (
+    AddMember,
+    CloseLink,
+    LeaveLink,
+    LinkHistory,
+    LinkList,
+    LinkRecord,
+    ListLinks,
+    OpenLink,
+    ResumeLink,
+)
+from tellwire.protocol.operations.listeners import Listen, Listening, MarkCheckpoint, Unlisten
+
+SHOWN = 20
+
+
+def complete_links(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The links there are, with or without the word for them."""
+    prefix = LINK if incomplete.startswith(LINK) else ""
+    try:
+        known = [f"{prefix}{each.id}" for each in ask(ListLinks(), autostart=False).links]
+    except TellwireError:
+        return []
+    return [CompletionItem(each) for each in known if each.startswith(incomplete)]
+
+
+link_argument = click.argument("link_id", metavar="LINK", shell_complete=complete_links)
+
+
+def _show(record: LinkRecord, *, as_json: bool) -> int:
+    screen = find_screen()
+    write(
+        render_json(document(record))
+        if as_json
+        else render_link(facts(record), now=time.time(), screen=screen)
+    )
+    return 0
+
+
+def _list(reply: LinkList, *, as_json: bool) -> int:
+    links = [facts(each) for each in reply.links]
+    write(
+        render_json(document(reply))
+        if as_json
+        else render_links(links, now=time.time(), screen=find_screen(), hidden=reply.hidden)
+    )
+    return 0
+
+
+def _done(reply: Done, text: str, *, as_json: bool) -> int:
+    write(render_json(document(reply)) if as_json else f"{text}\n")
+    return 0
+
+
+@click.group("link", invoke_without_command=True)
+@json_option
+@click.pass_context
+@performs(OpenLink, AddMember, LeaveLink, CloseLink, ResumeLink, ListLinks, LinkHistory)
+def link(ctx: click.Context, *, as_json: bool) -> int:
+    """Conversations that agents share; alone, the open ones.
+
+    What a member finally says in a turn goes to all others. A link pauses when its turns are used up, or
+    when they add nothing new; your word on it, or `resume`, lets it go on.
+
+    \b
+    Examples:
+      tellwire link open alice bob --role bob=critic
+      tellwire link say l4f2k "Please look at the tests as well."
+      tellwire link show l4f2k
+      tellwire link close l4f2k --message "Thank you all."
+    """
+    return 0 if ctx.invoked_subcommand else _list(ask(ListLinks()), as_json=as_json)
+
+
+@link.command("open")
+@click.argument("members", nargs=-1, required=True, shell_complete=complete_names)
+@click.option("--role", "roles", multiple=True, metavar="NAME=ROLE", help="A member's role; several times.")
+@click.option(
+    "--share", type=click.Choice(("all", "link")), default="all", help="For an agent that opens it."
+)
+@json_option
+def open_(members: tuple[str, ...], roles: tuple[str, ...], share: Any, *, as_json: bool) -> int:
+    """Open a link between agents; of two, the direct one.
+
+    Beneath an agent, that agent is a member by itself.
+    """
+    words = {name: role for name, _, role in (each.partition("=") for each in roles)}
+    if not all(words.values()):
+        raise click.UsageError("A role is given as NAME=ROLE.")
+    return _show(ask(OpenLink(members=list(members), roles=words, share=share)), as_json=as_json)
+
+
+@link.command("close")
+@click.argument("link_id", metavar="LINK", required=False, shell_complete=complete_links)
+@click.option(
+    "--peer", metavar="NAME", shell_complete=complete_names, help="The direct link with this agent."
+)
+@click.option("--message", help="A last word, delivered first.")
+@json_option
+def close(link_id: str | None, peer: str | None, message: str | None, *, as_json: bool) -> int:
+    """End a link for all its members."""
+    operation = CloseLink(link=link_id, peer=peer, message=message)
+    if message is None:
+        return _show(ask(operation), as_json=as_json)
+
+    async def work(me: Speaker) -> LinkRecord:
+        return await me.ask(operation)
+
+    return _show(speak(None, work), as_json=as_json)
+
+
+@link.command("list")
+@click.option("--all", "everything", is_flag=True, help="Closed ones too.")
+@click.option("--agent", metavar="NAME", shell_complete=complete_names, help="Only links of this agent.")
+@json_option
+def list_(agent: str | None, *, everything: bool, as_json: bool) -> int:
+    """List the links."""
+    return _list(ask(ListLinks(all=everything, agent=agent)), as_json=as_json)
+
+
+@link.command("show")
+@link_argument
+@click.option("--limit", type=click.IntRange(0, 200), default=SHOWN, help=f"The last so many ({SHOWN}).")
+@json_option
+def show(link_id: str, limit: int, *, as_json: bool) -> int:
+    """Show a link, its members and what was last said."""
+    found = ask(ListLinks(link=link_id)).links
+    if not found:
+        raise TellwireError("unknown_link", f"You are not in {link_id!r}.")
+    messages = ask(LinkHistory(link=link_id, limit=limit)).messages if limit else []
+    if as_json:
+        said = [document(each) for each in reversed(messages)]
+        write(render_json({**document(found[0]), "messages": said}))
+        return 0
+    _show(found[0], as_json=False)
+    if messages:
+        shown = [facts(each) for each in reversed(messages)]
+        write("\n" + render_messages(shown, now=time.time(), screen=find_screen()))
+    return 0
+
+
+@link.command("say")
+@link_argument
+@click.argument("body", required=False)
+@as_option
+@json_option
+def say(link_id: str, body: str | None, **options: Any) -> int:
+    """Say something on a link: as you, the operator, or as a member.
+
+    Your word makes the budget of turns fresh and lets a paused link go on.
+    """
+    words = {"re": None, "mode": None, "kind": None, "ttl": None, "wait": None, "confirm": False, "key": None}
+    return send_words(f"{LINK}{parse_link(link_id)}", body_of(body), {**words, **options})
+
+
+@link.command("resume")
+@link_argument
+@json_option
+def resume(link_id: str, *, as_json: bool) -> int:
+    """Let a paused link go on."""
+    return _show(ask(ResumeLink(link=link_id)), as_json=as_json)
+
+
+@link.command("leave")
+@link_argument
+@click.argument("name", required=False, shell_complete=complete_names)
+@json_option
+def leave(link_id: str, name: str | None, *, as_json: bool) -> int:
+    """Take a member out of a link; beneath an agent, that agent."""
+    return _done(ask(LeaveLink(link=link_id, name=name)), "Left.", as_json=as_json)
+
+
+@link.command("add")
+@link_argument
+@click.argument("name", shell_complete=complete_names)
+@click.option("--role", default="", help="Its role.")
+@json_option
+def add(link_id: str, name: str, role: str, *, as_json: bool) -> int:
+    """Bring an agent into a link."""
+    return _show(ask(AddMember(link=link_id, name=name, role=role)), as_json=as_json)
+
+
+# -- listeners ----------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_names)
+@as_option
+@json_option
+@performs(Listen)
+def listen(name: str, speaker: str | None, *, as_json: bool) -> int:
+    """Be told once per turn how an agent stopped.
+
+    Also if it fails, waits for its human, is gone, or is overdue. The notices come to your inbox, or to that
+    of the agent you speak as.
+
+    \b
+    Examples:
+      tellwire listen worker
+      tellwire listen worker --as ci
+    """
+    return _listening(Listen(agent=name), speaker, as_json=as_json)
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_names)
+@as_option
+@json_option
+@performs(Unlisten)
+def unlisten(name: str, speaker: str | None, *, as_json: bool) -> int:
+    """Be told no more of an agent's turns.
+
+    \b
+    Example:
+      tellwire unlisten worker
+    """
+    return _listening(Unlisten(agent=name), speaker, as_json=as_json)
+
+
+def _listening(operation: Listen | Unlisten, speaker: str | None, *, as_json: bool) -> int:
+    async def work(me: Speaker) -> Listening:
+        return await me.ask(operation)
+
+    reply = speak(speaker, work)
+    text = f"Listening to: {', '.join(reply.agents) or 'nobody'}.\n"
+    write(render_json(document(reply)) if as_json else text)
+    return 0
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_names)
+@json_option
+@performs(MarkCheckpoint)
+def checkpoint(name: str, *, as_json: bool) -> int:
+    """Make an agent's next turn a checkpoint, told to nobody.
+
+    What it then answers crosses no link, costs no turn of one, and is not told to listeners.
+
+    \b
+    Example:
+      tellwire checkpoint worker && tellwire send worker "Write down where you are."
+    """
+    return _done(ask(MarkCheckpoint(name=name)), f"The next turn of {name} is a checkpoint.", as_json=as_json)

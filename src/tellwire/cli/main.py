@@ -1,0 +1,40 @@
+"""The console script. It imports next to nothing: the fast commands pay for every line above them.
+
+What the usual forms of `send`, `inbox` and `list` need is in `fast`; all the rest is in `app`, with click.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+FAST = ("send", "inbox", "list")
+EXIT_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line."""
+    argv = sys.argv[1:]
+    if argv and argv[0] in FAST and "_TELLWIRE_COMPLETE" not in os.environ:
+        # Imported here for start-up speed: the other commands do not need it.
+        from tellwire.cli.fast import run  # noqa: PLC0415
+        from tellwire.cli.screen import UnwrittenError, tell_unwritten  # noqa: PLC0415
+
+        try:
+            code = run(argv)
+        except UnwrittenError as error:
+            code = tell_unwritten(error)
+        except KeyboardInterrupt:
+            code = EXIT_INTERRUPTED
+        if code is not None:
+            os._exit(code)  # all is written; taking the interpreter down takes longer than the call
+    from tellwire.cli.app import cli  # noqa: PLC0415 - as above
+
+    code = cli.run(argv)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # nobody reads; do not try again at the end
+    sys.exit(code)

@@ -1,0 +1,252 @@
+"""Commands on messages: send, broadcast, inbox, message-status."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import click
+
+from tellwire.cli.documents import document, facts
+from tellwire.cli.group import performs
+from tellwire.cli.options import Duration, as_option, complete_addresses, json_option
+from tellwire.cli.refusals import tell_unsent
+from tellwire.cli.render import render_inbox, render_json, render_message, render_sent, render_status
+from tellwire.cli.screen import ERR, find_screen, write
+from tellwire.cli.shapes import whole_inbox, whole_message, whole_sent
+from tellwire.cli.speaking import Speaker, ask, ask_as, is_empty, speak
+from tellwire.cli.words import (
+    BODY_BYTES_MAX,
+    KINDS,
+    MODES,
+    is_sendable,
+    note_of_new,
+    note_of_peek,
+    read_body,
+    split_names,
+)
+from tellwire.client.client import CALL_S
+from tellwire.protocol.addresses import BROADCAST
+from tellwire.protocol.errors import ERRORS, TellwireError
+from tellwire.protocol.operations.messages import (
+    ClaimMessages,
+    ConfirmMessages,
+    Inbox,
+    MessageStatus,
+    PeekMessages,
+    SendMessage,
+)
+
+DURATION = Duration()
+OFFER_S = 10.0
+"""Mail that was there on joining is on the way already."""
+
+
+@click.command()
+@click.argument("to", shell_complete=complete_addresses)
+@click.argument("body", required=False)
+@as_option
+@click.option("--re", metavar="ID", help="The message this answers; its sender's receipt becomes `answered`.")
+@click.option("--mode", type=click.Choice(MODES), help="How you want it answered.")
+@click.option("--kind", type=click.Choice(KINDS), help="Left out: `response` with --re, else `request`.")
+@click.option("--ttl", type=DURATION, help="How long it may wait for an agent that is offline (1h).")
+@click.option("--direct", is_flag=True, help="On the direct link with that agent; beneath an agent.")
+@click.option("--listen", is_flag=True, help="Be told from now on how that agent's turns end.")
+@click.option("--wait", type=DURATION, help="Wait so long for the reply, and print it.")
+@click.option("--confirm", is_flag=True, help="Needed for a broadcast to very many.")
+@click.option("--key", help="Request id: a repeat with the same one is harmless.")
+@json_option
+@performs(SendMessage)
+def send(to: str, body: str | None, **options: Any) -> int:
+    """Send a message.
+
+    TO is an agent's name, several joined by commas, `#topic`, or `broadcast` for all agents that are online
+    in this project. BODY is the text; with `-`, or left out in a pipe, it is read from stdin.
+
+    The message is on disk when the command returns. What it prints: `received`, it is in the inbox of an
+    agent that is online; `queued`, it is kept for one that is offline, or that nothing reaches now, and why;
+    `sent`, to several, with the outcome for each. If nobody has that name the exit code is 68. With --wait,
+    75 tells that no reply came in time; the message stays sent.
+
+    \b
+    Examples:
+      tellwire send bob "Could you look at the parser?"
+      tellwire send bob,carol "Release at noon." --as alice
+      git diff | tellwire send reviewer - --wait 10min
+      tellwire send alice "Looks good." --re m4f2k
+      tellwire send "#builds" green --kind notification
+    """
+    return send_words(to, body_of(body), options)
+
+
+@click.command()
+@click.argument("body", required=False)
+@as_option
+@click.option("--mode", type=click.Choice(MODES), help="How you want it answered.")
+@click.option("--kind", type=click.Choice(KINDS), help="Left out: `request`.")
+@click.option("--ttl", type=DURATION, help="How long it may wait for an agent that goes offline (1h).")
+@click.option("--confirm", is_flag=True, help="Needed if it would reach very many.")
+@click.option("--key", help="Request id: a repeat with the same one is harmless.")
+@json_option
+@performs(SendMessage)
+def broadcast(body: str | None, **options: Any) -> int:
+    """Send to all agents that are online in this project.
+
+    The same as `tellwire send broadcast BODY`. You yourself do not get it.
+
+    \b
+    Examples:
+      tellwire broadcast "Who has touched the build?"
+      make 2>&1 | tail -5 | tellwire broadcast --as ci --kind notification
+    """
+    return send_words(BROADCAST, body_of(body), {"re": None, "wait": None, **options})
+
+
+def send_words(to: str, body: str, options: dict[str, Any]) -> int:
+    """Join, send, tell how far it got, and leave."""
+    wait_s: float | None = options["wait"]
+    as_json: bool = options["as_json"]
+
+    async def work(me: Speaker) -> int:
+        if wait_s is not None and me.attached:
+            raise TellwireError(
+                "forbidden",
+                f"Nothing was sent: replies go to {me.name}'s own client, so none can be waited for.",
+                "Leave --wait out.",
+            )
+        names = {name: options[name] for name in ("re", "mode", "kind", "confirm", "key")}
+        more = {name: options.get(name, False) for name in ("direct", "listen")}
+        sent = await me.send(split_names(to), body, ttl_s=options["ttl"], **names, **more)
+        if sent.status == "timeout":
+            raise TellwireError("timeout", f"No broker confirmed it within {CALL_S:.0f} s.", sent.note)
+        if not sent.id:
+            return tell_unsent(facts(sent), as_json=as_json)
+        if not as_json:
+            write(render_sent(facts(sent), to, screen=find_screen()))
+        elif wait_s is None:
+            write(render_json(whole_sent(facts(sent))))
+        return 0 if wait_s is None else await _await_reply(me, facts(sent), wait_s, as_json=as_json)
+
+    return speak(options["speaker"], work)
+
+
+async def _await_reply(me: Speaker, sent: dict[str, Any], wait_s: float, *, as_json: bool) -> int:
+    reply = await me.reply_to(sent["id"], wait_s)
+    if as_json:
+        told = None if reply is None else whole_message(facts(reply))
+        write(render_json({**whole_sent(sent), "reply": told}))
+    elif reply is not None:
+        write("\n" + render_message(facts(reply), now=time.time(), screen=find_screen()))
+    if reply is not None:
+        await me.confirm([reply.id])
+        return 0
+    if not as_json:
+        write(f"No reply came in time. How far it got: tellwire message-status {sent['id']}\n", ERR)
+    return ERRORS["timeout"].exit
+
+
+def body_of(body: str | None) -> str:
+    """What to say: the argument, or what is piped in.
+
+    Raises:
+        TellwireError: there is nothing, too much, or it is no text.
+    """
+    text = body
+    if body is None or body == "-":
+        if body is None and os.isatty(0):
+            raise click.UsageError("Missing argument 'BODY': say it, or pipe it in.")
+        text = read_body()
+        if not text:
+            raise TellwireError("bad_request", "The message is empty: stdin had nothing.", "Give it a BODY.")
+    if text is None or not is_sendable(text):
+        if text is not None and len(text) > BODY_BYTES_MAX:
+            raise TellwireError("body_too_large", f"The body has more than {BODY_BYTES_MAX} bytes.")
+        raise TellwireError("bad_request", "The body is not valid UTF-8.", "Send a file's path instead.")
+    return text
+
+
+# -- receiving ----------------------------------------------------------------------------------------
+
+
+@click.command()
+@as_option
+@click.option("--peek", is_flag=True, help="Only look: nothing is taken, no receipt changes.")
+@click.option("--wait", type=DURATION, default=0.0, help="Wait so long if nothing is there.")
+@json_option
+@performs(PeekMessages, ClaimMessages, ConfirmMessages)
+def inbox(speaker: str | None, *, peek: bool, wait: float, as_json: bool) -> int:
+    """Take the messages that wait, and print them.
+
+    What was printed counts as read, and its sender can see that. Up to 128 messages come at once; call again
+    for the rest. Without --as it is the mail of the agent above this process, or of you, the operator.
+
+    An agent with a client of its own gets its mail there: then this is only a look, and says so.
+
+    \b
+    Examples:
+      tellwire inbox
+      tellwire inbox --as bob --wait 10min
+      tellwire inbox --as bob --peek --json | jq '.messages[].body'
+    """
+    if peek:
+        return _show(ask(PeekMessages(name=speaker)), as_json=as_json)
+    if not wait and is_empty(speaker):
+        return _show(Inbox(), as_json=as_json)
+
+    async def work(me: Speaker) -> int:
+        if me.attached:
+            write(note_of_peek(me.name), ERR)
+            return _show(await me.ask(PeekMessages()), as_json=as_json)
+        if speaker is not None and not me.resumed:
+            write(note_of_new(me.name), ERR)
+        messages = await me.messages(wait_s=max(wait, OFFER_S if me.promised else 0.0))
+        code = _show(Inbox(messages=messages, waiting=me.waiting), as_json=as_json)
+        if messages:
+            await me.confirm(messages)
+        return code
+
+    try:
+        return speak(speaker, work)
+    except TellwireError as error:
+        if error.code != "forbidden" or speaker is None:
+            raise
+        try:
+            look = ask(PeekMessages(name=speaker))
+        except TellwireError:
+            raise error from None
+        write(note_of_peek(speaker), ERR)
+        return _show(look, as_json=as_json)
+
+
+def _show(mail: Inbox, *, as_json: bool) -> int:
+    if as_json:
+        write(render_json(whole_inbox(facts(mail))))
+    else:
+        write(render_inbox(facts(mail), now=time.time(), screen=find_screen()))
+    return 0
+
+
+@click.command("message-status")
+@click.argument("message_id", metavar="ID")
+@as_option
+@json_option
+@performs(MessageStatus)
+def message_status(message_id: str, speaker: str | None, *, as_json: bool) -> int:
+    """Show how far a message got, for each recipient.
+
+    `pending`, it waits; `delivered`, it was handed over; `read`, there is evidence that it entered the
+    recipient's context; `answered`; or `expired`. You, the operator, can ask for any message; a script asks
+    with --as as the sender or a recipient.
+
+    \b
+    Examples:
+      tellwire message-status m4f2k
+      tellwire message-status m4f2k --json | jq -r '.recipients[].state'
+    """
+    reply = ask_as(speaker, MessageStatus(id=message_id))
+    if as_json:
+        write(render_json(document(reply)))
+    else:
+        write(render_status(facts(reply), now=time.time(), screen=find_screen()))
+    return 0

@@ -1,0 +1,100 @@
+"""What the commands share in reading their words: options, durations, moments, completion of names."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from tellwire.cli.speaking import ask
+from tellwire.protocol.addresses import BROADCAST
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.agents import ListAgents
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+UNIT_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w|)")
+
+
+class Duration(click.ParamType[float]):
+    """`90`, `90s`, `15min`, `2h`, `7d`, `1h30m`; in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it."""
+        if isinstance(value, int | float):
+            return float(value)
+        text = str(value).strip().lower()
+        parts = _PART.findall(text)
+        if not parts or "".join(_PART.sub("", text).split()) or (len(parts) > 1 and text[-1].isdigit()):
+            self.fail(f"{value!r} is not a duration: say 90, 90s, 15min, 2h or 7d.", param, ctx)
+        return sum(float(count) * UNIT_S[unit] for count, unit in parts)
+
+
+class Moment(Duration):
+    """A duration ago, or a date such as `2026-03-01` or `2026-03-01T14:30`; in seconds since 1970."""
+
+    name = "when"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it."""
+        if isinstance(value, int | float):
+            return float(value)
+        try:
+            return datetime.fromisoformat(str(value).strip()).timestamp()
+        except ValueError:
+            return time.time() - super().convert(value, param, ctx)
+
+
+def note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
+    """Remember that errors are to be JSON as well."""
+    ctx.find_root().meta["tellwire.json"] = value
+    return value
+
+
+def json_option(function: F) -> F:
+    """`--json`."""
+    words = "One JSON document, with every field, instead of text."
+    return click.option("--json", "as_json", is_flag=True, callback=note_json, help=words)(function)
+
+
+def jsonl_option(function: F) -> F:
+    """`--json` of a stream."""
+    words = "One JSON document per line."
+    return click.option("--json", "as_json", is_flag=True, callback=note_json, help=words)(function)
+
+
+def as_option(function: F) -> F:
+    """`--as NAME`."""
+    words = "Speak as this agent; one that has no client of its own."
+    return click.option("--as", "speaker", metavar="NAME", help=words, shell_complete=complete_names)(
+        function
+    )
+
+
+def complete_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The known agents; none if no broker runs."""
+    return [CompletionItem(name) for name in _known() if name.lower().startswith(incomplete.lower())]
+
+
+def complete_addresses(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The known agents behind the last comma, and the word for all."""
+    before, comma, last = incomplete.rpartition(",")
+    known = _known() if comma else [*_known(), BROADCAST]
+    return [
+        CompletionItem(f"{before}{comma}{name}") for name in known if name.lower().startswith(last.lower())
+    ]
+
+
+def _known() -> list[str]:
+    try:
+        return [agent.name for agent in ask(ListAgents(all=True), autostart=False).agents]
+    except TellwireError:
+        return []

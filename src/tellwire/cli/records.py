@@ -1,0 +1,229 @@
+"""Commands on what was: history, search, purge, tail."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+
+from tellwire.cli.documents import document, facts
+from tellwire.cli.group import performs
+from tellwire.cli.options import Duration, Moment, as_option, complete_names, json_option, jsonl_option
+from tellwire.cli.render import counted, format_duration, render_json, render_messages
+from tellwire.cli.render_records import render_event, render_history
+from tellwire.cli.screen import ERR, Screen, find_screen, write
+from tellwire.cli.speaking import ask, ask_as, client_to
+from tellwire.client.client import Client
+from tellwire.client.connection import Connection
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.frames import Welcome
+from tellwire.protocol.operations.feed import FeedEvent, WatchFeed
+from tellwire.protocol.operations.history import (
+    History,
+    HistoryRecord,
+    PurgeHistory,
+    ReadHistory,
+    SearchMessages,
+)
+from tellwire.settings import load_settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LIMIT = 20
+PAGE_MAX = 50
+FEED_QUEUE_MAX = 10_000
+
+
+def filters(function: F) -> F:
+    """The options that history and search share."""
+    for option in (
+        click.option("--full", is_flag=True, help="Whole bodies instead of one line for each message."),
+        click.option(
+            "--limit", type=click.IntRange(1, 10_000), default=LIMIT, help=f"At most so many ({LIMIT})."
+        ),
+        click.option("--until", type=Moment(), default=0.0, help="Not newer than this."),
+        click.option("--since", type=Moment(), default=0.0, help="Not older: 2h, 7d, or a date."),
+        click.option(
+            "--peer",
+            metavar="NAME",
+            shell_complete=complete_names,
+            help="Only what passed between it and --agent.",
+        ),
+        click.option("--link", metavar="LINK", help="Only what was said on this link."),
+        click.option(
+            "--agent", metavar="NAME", shell_complete=complete_names, help="Only what it sent or received."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@filters
+@as_option
+@json_option
+@performs(ReadHistory)
+def history(**options: Any) -> int:
+    """Show what was sent, newest last.
+
+    An agent sees its own messages; you, the operator, see all. STATE is the receipt: of one recipient, or
+    the least that holds for several.
+
+    \b
+    Examples:
+      tellwire history --agent alice --since 2h
+      tellwire history --agent alice --peer bob --full
+      tellwire history --limit 1000 --json | jq '.messages[].body'
+    """
+    return _show(_pages(options, ReadHistory), options)
+
+
+@click.command()
+@click.argument("query")
+@filters
+@as_option
+@json_option
+@performs(SearchMessages)
+def search(query: str, **options: Any) -> int:
+    """Find messages by their words, newest last.
+
+    All words must occur, in any case. "two words" is a phrase, wor* the beginning of a word.
+
+    \b
+    Examples:
+      tellwire search parser
+      tellwire search '"release plan" frid*' --agent alice --since 30d
+    """
+    return _show(_pages(options, partial(SearchMessages, query=query)), options)
+
+
+def _pages(options: dict[str, Any], make: Callable[..., ReadHistory | SearchMessages]) -> History:
+    """As many messages as asked for, page by page, newest first."""
+    bounds = {name: options[name] for name in ("agent", "peer", "link", "since", "until")}
+    found: list[HistoryRecord] = []
+    before: str | None = None
+    while True:
+        size = min(PAGE_MAX, options["limit"] - len(found))
+        page = ask_as(options["speaker"], make(**bounds, before=before, limit=size))
+        found += page.messages
+        before = page.next or None
+        if not page.more or before is None or len(found) >= options["limit"]:
+            return History(messages=found, more=page.more, next=page.next)
+
+
+def _show(reply: History, options: dict[str, Any]) -> int:
+    if options["as_json"]:
+        write(render_json(document(reply)))
+        return 0
+    messages = [facts(message) for message in reversed(reply.messages)]
+    screen, now = find_screen(), time.time()
+    if not messages:
+        write("Nothing was found.\n")
+    elif options["full"]:
+        write(render_messages(messages, now=now, screen=screen))
+    else:
+        write(render_history(messages, now=now, screen=screen))
+    if reply.more and screen.person:
+        write(screen.paint(f"There is more: --limit {2 * options['limit']}", "dim") + "\n")
+    return 0
+
+
+@click.command()
+@click.option("--older-than", type=Duration(), required=True, help="Let go of what is older: 7d, 12h.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@performs(PurgeHistory)
+def purge(*, older_than: float, yes: bool, as_json: bool) -> int:
+    """Let go of settled history now.
+
+    Otherwise it goes when its time is over. Messages that wait or are on the way stay. What is let go of
+    cannot be read, searched or shown again; the rest of the audit stays provable.
+
+    \b
+    Examples:
+      tellwire purge --older-than 7d
+      tellwire purge --older-than 12h --yes
+    """
+    if not yes:
+        if not os.isatty(0):
+            raise TellwireError(
+                "confirmation_needed", "This cannot be undone.", "If you mean it, add `--yes`."
+            )
+        click.confirm(
+            f"Let go of all history older than {format_duration(older_than)}?", abort=True, err=True
+        )
+    messages = commits = 0
+    while True:
+        done = ask(PurgeHistory(older_than_s=older_than))
+        messages, commits = messages + done.messages, commits + done.commits
+        if not done.more:
+            break
+    if as_json:
+        write(render_json({"messages": messages, "commits": commits, "held_by": done.held_by}))
+        return 0
+    write(f"Deleted {counted(messages, 'message')}.\n")
+    if done.held_by:
+        write(f"What is newer than {done.held_by} stays: that message is still open.\n")
+    return 0
+
+
+# -- live ---------------------------------------------------------------------------------------------
+
+
+@click.command()
+@jsonl_option
+@performs(WatchFeed)
+def tail(*, as_json: bool) -> int:
+    """Watch what happens, as it happens, until Ctrl-C.
+
+    One line for each committed event: who came and went, what was sent, handed over, read, refused. It goes
+    on through restarts of the broker.
+
+    \b
+    Examples:
+      tellwire tail
+      tellwire tail --json | jq -r 'select(.type == "message_queued") | .text'
+    """
+    screen = find_screen()
+    asyncio.run(_watch(lambda event: write(_line_of(event, screen, as_json=as_json))))
+    return 0
+
+
+def _line_of(event: FeedEvent, screen: Screen, *, as_json: bool) -> str:
+    return render_json(document(event)) if as_json else render_event(facts(event), screen=screen)
+
+
+@asynccontextmanager
+async def feed_of() -> AsyncGenerator[tuple[Client, asyncio.Queue[FeedEvent | None]]]:
+    """A connection that watches, through restarts of the broker; None in the queue if it cannot go on."""
+    events: asyncio.Queue[FeedEvent | None] = asyncio.Queue(FEED_QUEUE_MAX)
+
+    async def subscribe(connection: Connection, _welcome: Welcome) -> None:
+        await client.call_on(connection, WatchFeed())
+
+    def put(event: FeedEvent | None = None) -> None:
+        if not events.full():
+            events.put_nowait(event)
+
+    client = client_to(load_settings(), on_feed=put, on_connected=subscribe, on_failed=put)
+    try:
+        await client.open()
+        yield client, events
+    finally:
+        await client.close()
+
+
+async def _watch(show: Callable[[FeedEvent], None]) -> None:
+    async with feed_of() as (client, events):
+        if os.isatty(2):
+            write("Watching; Ctrl-C ends it.\n", ERR)
+        while (event := await events.get()) is not None:
+            show(event)
+        if client.failure is not None:
+            raise client.failure

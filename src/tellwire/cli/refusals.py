@@ -1,0 +1,54 @@
+"""Refusals at the command line: message and advice on stderr, and the exit code of the error table.
+
+Imported only when there is something to refuse.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tellwire.cli.render import render_error, render_json, render_sent
+from tellwire.cli.screen import ERR, find_screen, write
+from tellwire.cli.shapes import whole_sent
+from tellwire.protocol.errors import ERRORS
+
+ADVICE = {
+    "not_registered": "Say who speaks: `--as NAME`.",
+    "name_invalid": "Say who speaks: `--as NAME`, of letters, digits, '.', '_' and '-'.",
+    "unknown_agent": "List the agents: `tellwire list --all`.",
+    "unknown_message": "Use the id that `tellwire send` printed; a script says with `--as` whose.",
+    "confirmation_needed": "If you mean it, add `--confirm`.",
+    "conflict": "Leave `--key` out for a new message.",
+    "timeout": "Try again; a send is harmless to repeat with its `--key`.",
+}
+"""What to do, said for the command line; used where a refusal brings only the table's own advice."""
+OUTCOMES = {"denied": "unknown_agent", "refused": "address_invalid", "timeout": "timeout"}
+"""Outcomes of a send that end a command like the error beside them."""
+
+
+def tell_refusal(code: str, message: str, advice: str, *, as_json: bool) -> int:
+    """Say it on stderr; the exit code."""
+    if code in ADVICE and advice in (ERRORS[code].advice, "Give it a name."):
+        advice = ADVICE[code]
+    row = ERRORS.get(code, ERRORS["internal"])
+    if as_json:
+        write(render_json({"error": {"code": code, "message": message, "advice": advice}}), ERR)
+    else:
+        write(render_error(message, advice, find_screen(ERR)), ERR)
+    return row.exit
+
+
+def tell_unsent(sent: dict[str, Any], *, as_json: bool) -> int:
+    """Tell that a send reached nobody; the exit code: 0 if there was nobody to reach."""
+    status = sent["status"]
+    if status == "sent" and sent.get("recipients"):
+        status = "denied"
+    if as_json:
+        write(render_json(whole_sent(sent)))
+    elif sent["status"] == "sent":
+        write(render_sent(sent, "", screen=find_screen()))
+    else:
+        code = OUTCOMES[status]
+        advice = ADVICE.get(code, ERRORS[code].advice) if not sent.get("suggestions") else ""
+        write(render_error(f"{status}: {sent.get('note', '')}", advice, find_screen(ERR)), ERR)
+    return ERRORS[OUTCOMES[status]].exit if status in OUTCOMES else 0

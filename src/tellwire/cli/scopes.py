@@ -1,0 +1,178 @@
+"""Commands on scopes: claim, release, who-owns, scopes."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import click
+
+from tellwire.cli.documents import document
+from tellwire.cli.group import performs
+from tellwire.cli.options import Duration, as_option, json_option
+from tellwire.cli.render import format_duration, render_json
+from tellwire.cli.screen import Screen, find_screen, write
+from tellwire.cli.speaking import ask, ask_as
+from tellwire.cli.texts import clean, cut
+from tellwire.cli.words import here
+from tellwire.paths import canonical
+from tellwire.protocol.operations.scopes import (
+    ClaimRecord,
+    Claims,
+    ClaimScope,
+    ListScopes,
+    Ownership,
+    ReleaseScope,
+    ScopeRecord,
+    ScopeRule,
+    WhoOwns,
+)
+
+EXIT_HELD = 1
+"""`who-owns`: somebody else has it."""
+
+
+@click.command("claim")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path())
+@click.option("--read", is_flag=True, help="Only to read; others may read and write.")
+@click.option("--flat", is_flag=True, help="A folder and what lies directly in it, not beneath.")
+@click.option("--for", "for_s", type=Duration(), help="How long: 30min, 2h; left out: 4h.")
+@as_option
+@json_option
+@performs(ClaimScope)
+def claim(
+    paths: tuple[str, ...],
+    for_s: float | None,
+    speaker: str | None,
+    *,
+    read: bool,
+    flat: bool,
+    as_json: bool,
+) -> int:
+    """Claim files or folders, so that no other agent writes there.
+
+    All of them or none: if another agent holds one, the refusal names it. Claiming again goes on for another
+    while; the claims of an agent that is gone are free.
+
+    \b
+    Examples:
+      tellwire claim src/parser --as alice
+      tellwire claim docs README.md --for 30min --as alice
+    """
+    access = "read" if read else "write"
+    rules: list[ScopeRule | str] = [ScopeRule(canonical(path, here()), access, not flat) for path in paths]
+    return _show_claims(ask_as(speaker or "", ClaimScope(rules=rules, for_s=for_s)), as_json=as_json)
+
+
+@click.command("release")
+@click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path())
+@as_option
+@json_option
+@performs(ReleaseScope)
+def release(paths: tuple[str, ...], speaker: str | None, *, as_json: bool) -> int:
+    """Give claims back: those of these paths, or all.
+
+    \b
+    Examples:
+      tellwire release src/parser --as alice
+      tellwire release --as alice
+    """
+    operation = ReleaseScope(paths=[canonical(path, here()) for path in paths])
+    return _show_claims(ask_as(speaker or "", operation), as_json=as_json)
+
+
+def _show_claims(reply: Claims, *, as_json: bool) -> int:
+    if as_json:
+        write(render_json(document(reply)))
+        return 0
+    if not reply.rules:
+        write(f"{reply.name} holds no claims.\n")
+        return 0
+    lines = [f"{reply.name} holds", *(f"  {_rule(rule)}" for rule in reply.rules)]
+    write("\n".join(lines) + "\n")
+    return 0
+
+
+@click.command("who-owns")
+@click.argument("path", type=click.Path())
+@as_option
+@json_option
+@performs(WhoOwns)
+def who_owns(path: str, speaker: str | None, *, as_json: bool) -> int:
+    """Show whose a path is, and whether you may write there.
+
+    Ends with 1 if you, or the agent that speaks, should not.
+
+    \b
+    Examples:
+      tellwire who-owns src/parser.py
+      tellwire who-owns src/parser.py --as bob && edit src/parser.py
+    """
+    reply: Ownership = ask_as(speaker, WhoOwns(path=canonical(path, here())))
+    if as_json:
+        write(render_json(document(reply)))
+    else:
+        owner = reply.owner or "nobody"
+        through = f", through {', '.join(reply.through)}" if reply.through else ""
+        rule = f" ({_rule(reply.rule)}{through})" if reply.rule is not None else ""
+        write(f"{clean(reply.path)}: {owner}{rule}\n")
+        if reply.readers:
+            write(f"  readers: {', '.join(reply.readers)}\n")
+        if not reply.may_write:
+            write(f"  {clean(reply.reason)}\n")
+            write(f"  {reply.enforced}: {reply.why}\n")
+    return 0 if reply.may_write else EXIT_HELD
+
+
+@click.command("scopes")
+@json_option
+@performs(ListScopes)
+def scopes(*, as_json: bool) -> int:
+    """Show who may write where, as a tree of parents and children.
+
+    \b
+    Examples:
+      tellwire scopes
+      tellwire scopes --json | jq '.scopes[] | select(.parent == "")'
+    """
+    reply = ask(ListScopes())
+    if as_json:
+        write(render_json(document(reply)))
+    else:
+        write(render_scopes(reply.scopes, find_screen()) or "Nobody has claimed anything.\n")
+    return 0
+
+
+def render_scopes(scopes: list[ScopeRecord], screen: Screen) -> str:
+    """The tree; a child stands beneath its parent."""
+    depths: dict[str, int] = {}
+    lines: list[str] = []
+    for scope in scopes:
+        depth = depths[scope.name] = depths.get(scope.parent, -1) + 1
+        indent = "  " * depth
+        held = "scoped" if scope.scoped else ("child" if scope.parent else "")
+        words = [scope.status, *([held] if held else []), *([_holding(scope)] if scope.rules else [])]
+        head = f"{indent}{scope.name}  ({', '.join(words)})"
+        lines.append(screen.paint(_fit(head, screen), "bold"))
+        lines += [_fit(f"{indent}  {_rule(rule)}", screen) for rule in scope.rules]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _holding(scope: ScopeRecord) -> str:
+    return f"{scope.enforced}: {scope.why}" if scope.why else scope.enforced
+
+
+def _fit(line: str, screen: Screen) -> str:
+    return line if screen.width is None else cut(line, screen.width)
+
+
+def _rule(rule: ClaimRecord) -> str:
+    left = f"  for {format_duration(max(0.0, rule.until - time.time()))}" if rule.until else ""
+    flat = "" if rule.recursive else " (not beneath)"
+    return f"{rule.access.ljust(5)} {clean(_short(rule.path))}{flat}{left}"
+
+
+def _short(path: str) -> str:
+    """A path with the home folder as `~`."""
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if home != "/" and (path == home or path.startswith(f"{home}/")) else path

@@ -1,0 +1,58 @@
+"""The command that looks into an agent's session."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from tellwire.cli.documents import document
+from tellwire.cli.group import performs
+from tellwire.cli.options import Moment, complete_names, json_option
+from tellwire.cli.render import render_json
+from tellwire.cli.screen import ERR, find_screen, write
+from tellwire.cli.speaking import ask
+from tellwire.protocol.operations.sessions import GetSessionData, SessionData
+
+TAIL_MAX = 24_000
+WHERE = {"transcript": "from its client's record", "terminal": "from its terminal"}
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_names)
+@click.option("--tail", type=click.IntRange(1, TAIL_MAX), default=4_000, help="At most so many characters.")
+@click.option("--since", type=Moment(), default=0.0, help="Not older: 10min, 2h, or a date.")
+@json_option
+@performs(GetSessionData)
+def session(*, name: str, tail: int, since: float, as_json: bool) -> int:
+    """Look into an agent's session.
+
+    What it was told, what it said, which tools it called: Markdown out of the record that its client keeps,
+    or else what its terminal shows. Reasoning and the results of tools are left out.
+
+    \b
+    Examples:
+      tellwire session backend
+      tellwire session backend --since 10min --tail 20000
+    """
+    reply = ask(GetSessionData(agent=name, since=since, tail=tail))
+    if as_json:
+        write(render_json(document(reply)))
+        return 0
+    screen = find_screen()
+    if screen.person:
+        write(screen.paint(_about(reply), "dim") + "\n\n", ERR)
+    write((reply.text or reply.note) + "\n")
+    return 0
+
+
+def _about(reply: SessionData) -> str:
+    state = reply.activity or reply.status
+    words = [f"{reply.agent} ({reply.kind}, {state})"]
+    if reply.source in WHERE:
+        words.append(WHERE[reply.source])
+    if reply.last_at:
+        words.append(time.strftime("last at %H:%M:%S", time.localtime(reply.last_at)))
+    if reply.cut:
+        words.append("there is more before: --tail, --since")
+    return ", ".join(words)

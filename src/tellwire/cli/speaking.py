@@ -1,0 +1,180 @@
+"""Asking the broker from a command, as nobody in particular or as an agent; started if none runs.
+
+A command that speaks joins like any program of the SDK, does its work, and leaves. One that only reads as an
+agent does not join, so that a script may ask often: its journal does not grow by that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from tellwire.cli.words import registration
+from tellwire.client.agent import Agent, Message
+from tellwire.client.client import Client
+from tellwire.client.connection import Connection
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.frames import Welcome
+from tellwire.protocol.operations.agents import RegisterAgent, UnregisterAgent
+from tellwire.protocol.operations.base import Operation
+from tellwire.protocol.operations.messages import ClaimMessages
+from tellwire.sdk import client_options
+from tellwire.settings import Settings, load_settings
+from tellwire.version import VERSION
+
+T = TypeVar("T")
+PROGRAM = f"cli {VERSION}"
+
+
+def ask(operation: Operation[T], *, settings: Settings | None = None, autostart: bool = True) -> T:
+    """Ask for one operation, as whoever the broker finds this process to be.
+
+    Raises:
+        TellwireError: refused, or no broker can be reached.
+    """
+    _calm_log()
+    options = client_options(settings or load_settings(), program=PROGRAM, autostart=autostart)
+
+    async def work() -> T:
+        client = Client(**options)
+        try:
+            await client.open()
+            return await client.call(operation)
+        finally:
+            await client.close()
+
+    return asyncio.run(work())
+
+
+def ask_as(name: str | None, operation: Operation[T]) -> T:
+    """Ask for one operation, as an agent if one is named."""
+    if name is None:
+        return ask(operation)
+    if operation.reads:
+        try:
+            return _read_as(name, operation)
+        except TellwireError as error:
+            # Of the person at the terminal nothing may be known yet; and an older broker knows no looks.
+            if error.code != "bad_request" and not (error.code == "unknown_agent" and not name):
+                raise
+
+    async def work(me: Speaker) -> T:
+        return await me.ask(operation)
+
+    return speak(name, work)
+
+
+def _read_as(name: str, operation: Operation[T]) -> T:
+    """Ask as an agent without joining as it: nothing is written for a command that only reads."""
+    _calm_log()
+    options = client_options(load_settings(), program=PROGRAM, autostart=True)
+    look = RegisterAgent(**registration(name, secrets.token_hex(16)), looks=True)
+
+    async def work() -> T:
+        joined = False
+
+        async def begin(connection: Connection, _welcome: Welcome) -> None:
+            nonlocal joined
+            joined = not (await client.call_on(connection, look)).attached
+
+        client = Client(**options, on_connected=begin)
+        try:
+            await client.open()
+            reply = await client.call(operation)
+            if joined:  # it was away for long
+                await client.call(UnregisterAgent())
+            return reply
+        finally:
+            await client.close()
+
+    return asyncio.run(work())
+
+
+def is_empty(name: str | None) -> bool:
+    """Whether an agent that is known and has no client of its own has no mail; nothing is written for it."""
+    try:
+        found = ask(RegisterAgent(**registration(name or "", secrets.token_hex(16)), looks=True))
+    except TellwireError:
+        return False  # joining tells why
+    return found.looking and not found.waiting
+
+
+def speak(
+    name: str | None, work: Callable[[Speaker], Awaitable[T]], *, capabilities: Sequence[str] | None = None
+) -> T:
+    """Join, do the work, leave. Without a name: as the agent above, or as the person at the terminal.
+
+    Raises:
+        TellwireError: the name has a client of its own, or the work is refused.
+    """
+    _calm_log()
+    options = client_options(load_settings(), program=PROGRAM, autostart=True)
+    words = registration(name or "", secrets.token_hex(16))
+    announced = None if capabilities is None else list(capabilities)
+    profile = RegisterAgent(**words, capabilities=announced)
+
+    async def run() -> T:
+        me = Speaker(options, profile)
+        async with me:
+            return await work(me)
+
+    return asyncio.run(run())
+
+
+class Speaker(Agent):
+    """The agent that one command is."""
+
+    async def ask(self, operation: Operation[T]) -> T:
+        """Ask for one operation as this agent."""
+        return await self._connected.call(operation)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it was known before."""
+        return self._registered is not None and self._registered.resumed
+
+    @property
+    def promised(self) -> bool:
+        """Whether mail waited on joining; it is offered at once."""
+        return self._registered is not None and self._registered.waiting > 0
+
+    async def reply_to(self, message_id: str, wait_s: float) -> Message | None:
+        """Wait for the reply to a message and take over that one only; other mail stays as it is.
+
+        Raises:
+            TellwireError: `limit_exceeded`: so much unread mail waits that a reply cannot be seen behind it.
+        """
+        deadline = self._connected.loop.time() + wait_s
+        while True:
+            found = next(
+                (key for key, record in self._inbox.offered.items() if record.re == message_id), None
+            )
+            if found is not None:
+                record = self._inbox.offered.pop(found)
+                if (await self._connected.call(ClaimMessages(ids=[found]))).ids:
+                    self._inbox.shown[found] = record.sender
+                    return record
+                continue
+            if self.waiting:
+                count = len(self._inbox.offered) + self.waiting
+                raise TellwireError(
+                    "limit_exceeded",
+                    f"{message_id} was sent, but {count} unread messages wait before any reply.",
+                    "Read them with `tellwire inbox`.",
+                )
+            if not await self._wait(deadline):
+                return None
+
+
+def client_to(settings: Settings, **callbacks: Any) -> Client:
+    """A client for a command that stays; made inside a running loop."""
+    _calm_log()
+    return Client(**client_options(settings, program=PROGRAM, autostart=True), **callbacks)
+
+
+def _calm_log() -> None:
+    """What the client notes for programs is told by the commands themselves."""
+    logging.getLogger("tellwire").addHandler(logging.NullHandler())

@@ -1,0 +1,300 @@
+"""What a decision may know besides the state: who asks, when, and what the store holds.
+
+The engine fills it; nothing here is looked up by the rules themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from tellwire.core.limits import Limits
+from tellwire.core.queries import Entry, Query
+from tellwire.core.reach import Contact
+from tellwire.protocol.events import AnyEvent, CallRefused
+from tellwire.protocol.operations.agents import PathRecord
+from tellwire.protocol.operations.asking import AskAgent
+from tellwire.protocol.operations.children import SpawnAgent
+from tellwire.protocol.operations.messages import MessageRecord
+
+
+class Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a client's session is, as the broker found out."""
+
+    folder: str
+    pane: str = ""
+    """`tmux %3 PID.START` or `tty pts/4 PID.START`; empty if it has no terminal, `?` if not known yet."""
+    conversation: str = ""
+    """The client's own id of the session; empty while it is not known."""
+    beneath: bool = False
+    """It runs beneath an agent: it takes over no name."""
+    named: bool = False
+    """It was told which name to bear: the place does not decide."""
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, as the broker found out; never what the caller says."""
+
+    kind: str
+    """`agent`, `operator` or `script`."""
+    agent: str = ""
+    """The id of the agent it speaks as."""
+    holds: bool = False
+    """It is that agent's own client: the connection that gets its mail."""
+    above: str = ""
+    """The id of the agent whose process it runs beneath; it can speak as no other."""
+    process: str = ""
+    """The calling process, as `pid.start`."""
+    owner: str = ""
+    """The process that is the agent, if that is another one: a shim's client."""
+    seat: Seat | None = None
+    """Of a shim: where its client is."""
+
+    def speaking_as(self, agent: str, *, holds: bool) -> Caller:
+        """The same process, as an agent."""
+        return msgspec.structs.replace(self, kind="agent", agent=agent, holds=holds)
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What the store remembers of a message besides its body."""
+
+    seq: int
+    sender: str
+    sender_name: str
+    to: str
+    recipients: tuple[str, ...]
+    at: float
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """A receipt in a final state, out of the store."""
+
+    state: str
+    evidence: str
+    at: float
+
+
+class Past(msgspec.Struct, frozen=True):
+    """One page of messages out of the store."""
+
+    messages: list[tuple[Header, MessageRecord]] = []
+    next: int = 0
+    """Go on below this sequence; 0 if nothing older can be found."""
+
+
+class Context(msgspec.Struct, kw_only=True):
+    """The surroundings of one decision."""
+
+    caller: Caller
+    now: float
+    awake: float
+    limits: Limits
+    group: str = ""
+    header: Callable[[int], Header | None] = lambda _seq: None
+    """Looks a message up in this tick, then in the store."""
+    settled: Callable[[int], dict[str, Settled]] = lambda _seq: {}
+    """Final receipts of a message, by recipient id."""
+    records: Callable[[list[int]], list[MessageRecord]] = lambda _seqs: []
+    """Whole messages with their bodies, in the order asked for."""
+    find: Callable[[Query], Past] = lambda _query: Past()
+    """Messages of the past, newest first."""
+    receipts: Callable[[list[int]], dict[int, dict[str, Settled]]] = lambda _seqs: {}
+    """Final receipts of several messages, by recipient id."""
+    entries: Callable[[int, int, int], list[Entry]] = lambda _after, _before, _limit: []
+    """Events in order: the first behind `after` if it is set, else the last ones before `before`."""
+    head: Callable[[], str] = lambda: ""
+    """The hash of the newest commit, in hex."""
+    former_name: Callable[[str], str] = lambda agent: agent
+    """The name that an agent which is forgotten by now had."""
+    alive: Callable[[str], bool] = lambda _process: False
+    """Whether a process, as `pid.start`, still runs."""
+    last_seen: Callable[[str], float] = lambda _agent: 0.0
+    activity: Callable[[str], str] = lambda _agent: ""
+    """What an agent is doing, as far as its client tells."""
+    prompted: Callable[[str], bool] = lambda _agent: False
+    """Whether an agent is in a turn that its human began."""
+    paths: Callable[[str], list[PathRecord]] = lambda _agent: []
+    """How mail gets into an agent's model, where its client is known."""
+    contact: Callable[[str], Contact | None] = lambda _agent: None
+    """What is known now of the client of an agent that fetches its mail; None if it is handed to it."""
+    claimed: Callable[[str], list[int]] = lambda _agent: []
+    """What an agent's current session has claimed and not confirmed."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What a command comes to: an answer, and the facts that make it true."""
+
+    reply: Any = None
+    events: list[AnyEvent] = []
+    texts: list[str] = []
+    """The bodies of the `MessageQueued` among the events, in order."""
+
+
+class HandOver(msgspec.Struct, frozen=True):
+    """Command: hand waiting messages to an agent's connected client."""
+
+    agent: str
+
+
+class ExpireDue(msgspec.Struct, frozen=True):
+    """Command: let what waited too long expire, and tell the senders."""
+
+
+class FetchFor(msgspec.Struct, frozen=True):
+    """Command: lease what waits for an agent to a hook of its client."""
+
+    agent: str
+    call: str
+    room: int
+    in_bytes: bool = False
+    """The room is in bytes of UTF-8, not in characters."""
+
+
+class NoteEvidence(msgspec.Struct, frozen=True):
+    """Command: what an agent's session fetched by these calls has entered its context."""
+
+    agent: str
+    session: str
+    calls: list[str]
+    evidence: str
+
+
+class ReturnLease(msgspec.Struct, frozen=True):
+    """Command: what was fetched by a call did not enter the context; it waits again."""
+
+    agent: str
+    session: str
+    call: str
+
+
+class PlaceSession(msgspec.Struct, frozen=True):
+    """Command: the calling session turned out to be this conversation of its client, in this pane."""
+
+    conversation: str
+    name: str
+    """The name to bear, as far as it is free, if it is nobody's session again."""
+    pane: str = ""
+    """Empty: as known."""
+
+
+class EndSession(msgspec.Struct, frozen=True):
+    """Command: an agent's connection is gone."""
+
+    agent: str
+    session: str
+
+
+TurnOutcome: TypeAlias = Literal["ended", "errored", "interrupted", "waiting"]
+"""How a turn stands; `waiting` is for a person's answer, and the turn goes on."""
+
+
+class ReportTurn(msgspec.Struct, frozen=True):
+    """Command: a turn of an agent's session is over, or waits for a person.
+
+    A repeat, an unknown agent or another session changes nothing, and is no error.
+    """
+
+    agent: str
+    session: str
+    turn: str
+    """The client's own word for the turn; one report counts for each, and one `waiting` before it."""
+    outcome: TurnOutcome
+    text: str = ""
+    """What the agent finally said: all of its last answer, and nothing before it."""
+    human: bool = False
+    """A person's word started the turn."""
+    checkpoint: bool = False
+    """It answers a checkpoint, and is nobody else's business."""
+
+
+class ReserveChild(msgspec.Struct, frozen=True):
+    """Command: what a call for a child begins with, on the caller's behalf."""
+
+    spawn: SpawnAgent
+
+
+class ReserveAsk(msgspec.Struct, frozen=True):
+    """Command: what a question to a fresh agent begins with, on the caller's behalf; a repeat is answered."""
+
+    ask: AskAgent
+
+
+class NoteChildStarted(msgspec.Struct, frozen=True):
+    """Command: the process of a reserved child runs."""
+
+    agent: str
+    process: str
+    session: str
+    place: str = ""
+    held_by: str = ""
+    """Its client's own `sandbox` or `rules`, if they hold it to its scope."""
+
+
+class NoteChildUp(msgspec.Struct, frozen=True):
+    """Command: a started child is up."""
+
+    agent: str
+
+
+class NoteChildFailed(msgspec.Struct, frozen=True):
+    """Command: a child did not come up, or could not be started at all."""
+
+    agent: str
+    reason: str
+    output: str = ""
+
+
+Ending: TypeAlias = Literal["asked", "exited", "killed"]
+"""How a child's process came to its end."""
+
+
+class NoteChildEnd(msgspec.Struct, frozen=True):
+    """Command: the process of a child is gone."""
+
+    agent: str
+    how: Ending
+    result: str = ""
+    """What it said last, if no turn told it."""
+    code: int | None = None
+    """Its exit code, if that is known; of one that was asked something."""
+
+
+class SweepLineage(msgspec.Struct, frozen=True):
+    """Command: look whose children died or never came up, and whose claims are over."""
+
+    begun: bool = False
+    """A broker's life begins, before it serves anybody: nobody is at work on what is only reserved."""
+
+
+class MarkSilent(msgspec.Struct, frozen=True):
+    """Command: an agent gave no sign of life for too long."""
+
+    agent: str
+
+
+class MarkAlive(msgspec.Struct, frozen=True):
+    """Command: a silent agent gave a sign of life."""
+
+    agent: str
+
+
+class ForgetAbsent(msgspec.Struct, frozen=True):
+    """Command: drop agents that have been away for very long and have no mail."""
+
+
+class TellOverdue(msgspec.Struct, frozen=True):
+    """Command: tell listeners of agents from which nothing was heard for too long."""
+
+
+class NoteRefusals(msgspec.Struct, frozen=True):
+    """Command: put on record what was refused."""
+
+    refusals: list[CallRefused]
+
+
+class StartBroker(msgspec.Struct, frozen=True):
+    """Command: begin a broker's life."""
+
+    version: str

@@ -1,0 +1,294 @@
+"""All that the broker knows in memory. Only `apply_*` functions change it; a snapshot is its whole.
+
+What is `pending` or `delivered` lives here. A receipt in a final state does not: the store's journal and
+the table derived from it tell about the past.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import msgspec
+
+from tellwire.protocol.operations.scopes import ScopeRule
+
+SNAPSHOT_VERSION = 1
+
+
+class Receipt(msgspec.Struct, gc=False):
+    """One message that one recipient has not read yet."""
+
+    sender: str
+    size: int
+    deadline: float
+    """While pending, when it expires on the awake clock; while leased, the seconds it has left."""
+    lease: int = 0
+    """The sequence of the hand-over, or 0 while pending."""
+    seen_by: str = ""
+    """A session that ended without evidence and may have shown the message."""
+    weak: bool = False
+    """It begins no turn."""
+    quotes: bool = False
+    """Nobody sent it, but the words are an agent's, and stand in the frame of one."""
+    hops: int = 0
+    """So many turns in a row, each begun by a message of the one before, led to it."""
+
+
+class Request(msgspec.Struct, gc=False):
+    """What a request key was answered with."""
+
+    digest: str
+    seq: int
+    status: str
+
+
+class Heard(msgspec.Struct, gc=False):
+    """Where a message in an inbox was said, and after how many turns."""
+
+    link: str
+    hops: int
+
+
+class Member(msgspec.Struct, kw_only=True):
+    """One agent's place in a link; kept when it has left."""
+
+    name: str
+    number: int
+    role: str = ""
+    share: str = "all"
+    joined_at: float = 0.0
+    left_at: float = 0.0
+    """0 while it is in."""
+    spoke: bool = False
+    """It has spoken since it last heard anything there: what it adds costs no further turn."""
+    turn: str = ""
+    """Its last turn whose words crossed."""
+    words: str = ""
+    """The digest of those words."""
+
+
+class Link(msgspec.Struct, kw_only=True):
+    """A conversation that agents share."""
+
+    id: str
+    members: dict[str, Member]
+    """By agent id, in the order of their numbers."""
+    direct: bool = False
+    status: str = "active"
+    reason: str = ""
+    opener: str = ""
+    opened_at: float = 0.0
+    closed_at: float = 0.0
+    said: int = 0
+    """The number of the last thing said."""
+    turns: int = 0
+    """Turns used since a person's last word."""
+    bare: str = ""
+    """Who said the last thing, if that was nothing but an acknowledgement."""
+
+    def here(self) -> list[str]:
+        """The ids of those who are in."""
+        return [agent for agent, member in self.members.items() if not member.left_at]
+
+
+class Agent(msgspec.Struct, kw_only=True):
+    """One agent and its mailbox."""
+
+    id: str
+    name: str
+    kind: str
+    session: str
+    group: str = ""
+    process: str = ""
+    """The process of its session, as `pid.start`."""
+    owner: str = ""
+    """The process that *is* the agent, if any: all beneath it speaks as this agent only."""
+    folder: str = ""
+    """Where its client works, and its terminal pane; what the broker found out, see `core/seats`."""
+    pane: str = ""
+    conversations: list[str] = []
+    """The client's own ids of the sessions that bore this name, the current one last."""
+    provisional: bool = False
+    """It was made for a session of which it is not known yet which one it is."""
+    capabilities: list[str] = []
+    metadata: dict[str, Any] = {}
+    online: bool = True
+    offline_reason: str = ""
+    connected_at: float = 0.0
+    gone_at: float = 0.0
+    topics: dict[str, None] = {}
+    pending: dict[int, Receipt] = {}
+    leased: dict[int, Receipt] = {}
+    pending_bytes: int = 0
+    leased_bytes: int = 0
+    earliest: float = inf
+    """No pending message expires before this; it may be too early, never too late."""
+    calls: dict[str, int] = {}
+    """Of a session that fetches its mail: from the word of a call to the lease it got."""
+    requests: dict[str, Request] = {}
+    request_floor_us: int = -1
+    """Keys born at or before this are no longer remembered."""
+    muted: bool = False
+    muted_until: float = 0.0
+    """When the muting ends; 0 if it has no end of its own."""
+    turns: list[str] = []
+    """The last turns that were reported, by the client's words for them."""
+    handed: int = 0
+    """Messages handed over since its last turn ended."""
+    noticed: int = 0
+    """How many of them were notices of the broker's own."""
+    hops: int = 0
+    """The same of its turn under way; below 0 if new work began that."""
+    checkpoint: int = 0
+    """After so many ends of turns one was nobody else's business; 0 if none will be."""
+    links: dict[str, None] = {}
+    """The links it is in."""
+    heard: dict[int, Heard] = {}
+    """What it got on links and has not dealt with in a turn that ended, by message."""
+    listeners: dict[str, None] = {}
+    """The ids of agents that want to hear how its turns end."""
+    listens: dict[str, None] = {}
+    """The ids of agents whose turns it wants to hear of."""
+    due: float = 0.0
+    """Since when its listeners wait for the end of a turn, on the awake clock; below 0: they were told."""
+
+    def is_muted(self, now: float) -> bool:
+        """Whether it is to be left alone now."""
+        return self.muted and (not self.muted_until or now < self.muted_until)
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """One rule that an agent holds, until a time on the awake clock; 0 for as long as it is there."""
+
+    rule: ScopeRule
+    until: float = 0.0
+
+
+class Child(msgspec.Struct, kw_only=True):
+    """An agent that another one started, from its reservation to its end."""
+
+    parent: str
+    """Empty once those who started it are gone."""
+    status: str = "reserved"
+    """`reserved`, `started` (its process runs), `running` (it is up) or `stopping`."""
+    task: str = ""
+    """Until it is delivered."""
+    command: list[str] = []
+    cwd: str = ""
+    scoped: bool = False
+    listen: bool = False
+    headless: bool = False
+    process: str = ""
+    place: str = ""
+    since: float = 0.0
+    """On the awake clock, of its last step."""
+    key: str = ""
+    again: bool = False
+    """The agent was known before it became this child."""
+    result: int = 0
+    """The newest message that told its parent what it said."""
+    held_by: str = ""
+    """What of its client's own holds it to its scope: `sandbox`, `rules`, or nothing."""
+    asked: bool = False
+    """It is there for one question: its first final words are the answer, and then it ends."""
+    unheard: bool = False
+    """Its parent had no room for what it said last, and is to be told where that is."""
+
+
+class EndedChild(msgspec.Struct, frozen=True):
+    """What is remembered of a child that is no more."""
+
+    parent: str
+    how: str
+    at: float
+    result: int = 0
+    """The message that told its parent what it said last."""
+
+
+class State(msgspec.Struct, kw_only=True):
+    """Everything, as of event `seq`."""
+
+    version: int = SNAPSHOT_VERSION
+    seq: int = 0
+    now: float = 0.0
+    """Engine time: wall-clock seconds that never go back."""
+    awake: float = 0.0
+    """Seconds this broker has been running and not suspended, over all its lives: the clock of TTLs."""
+    epoch: int = 0
+    """The sequence at which this broker's life began; leases below it are from an earlier one."""
+    agents: dict[str, Agent] = {}
+    names: dict[str, str] = {}
+    """From a lower-case name to an agent id."""
+    former: dict[str, str] = {}
+    """From a lower-case name that an agent had before to its id; a bearer of the name goes before."""
+    topics: dict[str, dict[str, None]] = {}
+    """From a topic to the ids of its subscribers, in the order they joined."""
+    peers: dict[str, dict[str, None]] = {}
+    """From an agent's id to those of its peers; what stands in one stands in the other too."""
+    policies: dict[str, str] = {}
+    """From a group to its policy, where that is not `open`."""
+    claims: dict[str, list[Claim]] = {}
+    """From an agent's id to what it has claimed or was given."""
+    children: dict[str, Child] = {}
+    """By their own ids."""
+    ended: dict[str, EndedChild] = {}
+    """The last children that ended, by their own ids, oldest first."""
+    offspring: dict[str, dict[str, None]] = {}
+    """From an agent's id to those of its children and of theirs, as far as it was told."""
+
+    links: dict[str, Link] = {}
+    """By id; also the last of those that are closed."""
+    closed: dict[str, None] = {}
+    """The ids of closed links that are kept, oldest first."""
+    listened: dict[str, None] = {}
+    """The ids of agents that somebody listens to."""
+    disowned: dict[str, None] = {}
+    """Processes that were an agent's own and are no more, oldest first: what is beneath is no person's."""
+
+    def find(self, name: str) -> Agent | None:
+        """The agent of that name."""
+        return self.agents.get(self.names.get(name.lower(), ""))
+
+    def reach(self, word: str) -> Agent | None:
+        """The agent that a message to `word` is for: of that name, once of that name, or of that id."""
+        lower = word.lower()
+        return self.agents.get(self.names.get(lower) or self.former.get(lower) or word)
+
+    def waiting(self) -> int:
+        """Messages not yet read by their recipients."""
+        return sum(len(agent.pending) + len(agent.leased) for agent in self.agents.values())
+
+    def oldest_open(self) -> int:
+        """The sequence of the oldest message that is not read; beyond the newest if all are."""
+        firsts = [min(box) for agent in self.agents.values() for box in (agent.pending, agent.leased) if box]
+        return min(firsts, default=self.seq + 1)
+
+
+def format_snapshot(state: State) -> bytes:
+    """Encode the whole state."""
+    return msgspec.msgpack.encode(state)
+
+
+def parse_snapshot(data: bytes) -> State:
+    """Decode a state.
+
+    Raises:
+        msgspec.DecodeError: not a snapshot, or of a shape this version does not know.
+    """
+    state = msgspec.msgpack.decode(data, type=State)
+    if state.version != SNAPSHOT_VERSION:
+        raise msgspec.ValidationError(f"snapshot of version {state.version}")
+    for agent in state.agents.values():
+        _share_names(state, agent)
+    return state
+
+
+def _share_names(state: State, agent: Agent) -> None:
+    """Decoding made a fresh copy of each sender id: 100,000 receipts should share their agents' own."""
+    agents = state.agents
+    for box in (agent.pending, agent.leased):
+        for receipt in box.values():
+            sender = agents.get(receipt.sender)
+            if sender is not None:
+                receipt.sender = sender.id

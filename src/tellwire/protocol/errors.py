@@ -1,0 +1,91 @@
+"""Every way a call can be refused, in one table: code, HTTP status, exit code, default advice.
+
+An *outcome* (a send that is `denied` or `queued`) is a reply, not an error. An error means that the
+operation could not run. Codes are part of the protocol: they are added, never changed in meaning.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ErrorRow(NamedTuple):
+    """What every surface needs to know about one error code."""
+
+    http: int
+    exit: int
+    advice: str
+
+
+ERRORS: dict[str, ErrorRow] = {
+    # the bytes on the wire
+    "bad_frame": ErrorRow(400, 65, "Send one JSON object per line, UTF-8, ended by a newline."),
+    "frame_too_large": ErrorRow(413, 65, "Split the message, or put the text in a file and send its path."),
+    "wrong_version": ErrorRow(
+        426, 76, "Upgrade the older side; `tellwire up --replace` restarts the broker."
+    ),
+    "greeting_missing": ErrorRow(408, 76, 'Begin the connection with {"tellwire": 1}.'),
+    "too_many_connections": ErrorRow(503, 75, "Close idle clients, or raise the setting `connections_max`."),
+    # the call
+    "bad_request": ErrorRow(400, 64, "Correct the named field and call again."),
+    "unknown_operation": ErrorRow(404, 64, "See docs/reference.md for the operations of this version."),
+    "name_invalid": ErrorRow(400, 64, "Use letters, digits, '.', '_' and '-', 64 at most, no reserved word."),
+    "address_invalid": ErrorRow(400, 64, "Use a name, `#topic`, `link:ID`, `broadcast`, or a list of names."),
+    "body_too_large": ErrorRow(413, 65, "Put the text in a file and send its path, or send it in parts."),
+    "limit_exceeded": ErrorRow(413, 65, "Use less, or several calls."),
+    "confirmation_needed": ErrorRow(409, 75, "If you mean it, call again with `confirm`."),
+    "conflict": ErrorRow(409, 65, "Use a new request id for a new message."),
+    # who asks
+    "not_registered": ErrorRow(403, 77, "Register first: `tellwire.connect(NAME)` does it."),
+    "forbidden": ErrorRow(403, 77, "Ask the agent itself, or the operator at a terminal."),
+    "session_replaced": ErrorRow(
+        409, 75, "Another session took this name over; connect again for a new one."
+    ),
+    "unknown_agent": ErrorRow(404, 68, "List the agents with `peers(all=True)`."),
+    "agent_gone": ErrorRow(410, 68, "Its session has ended: start it again, then open the link."),
+    "unknown_link": ErrorRow(404, 68, "List the links with `list_links`."),
+    "link_closed": ErrorRow(410, 68, "Open a new link, or send to the agent itself."),
+    "link_paused": ErrorRow(409, 75, "If the conversation shall go on, call `resume_link`."),
+    "not_visible": ErrorRow(403, 77, "Ask the operator to introduce you, with `tellwire peer add`."),
+    "peer_self": ErrorRow(400, 64, "Name another agent."),
+    "unknown_message": ErrorRow(404, 68, "Use the id that a send returned, as it stands."),
+    # who may touch what
+    "path_invalid": ErrorRow(400, 64, "Use an absolute path without `..`."),
+    "scope_conflict": ErrorRow(409, 75, "Ask its owner, claim something smaller, or wait until it is free."),
+    "scope_outside": ErrorRow(403, 77, "Stay within your own scope, or ask your parent for more."),
+    "scope_given": ErrorRow(403, 77, "Ask your parent for another scope."),
+    "child_failed": ErrorRow(502, 75, "Correct what it says, and start it again."),
+    "too_many_children": ErrorRow(429, 75, "End a child first."),
+    "too_deep": ErrorRow(403, 77, "Give the task to a child of your own, or do it yourself."),
+    # how much
+    "mailbox_full": ErrorRow(507, 75, "Keep your text; send again when the recipient has read some."),
+    "rate_limited": ErrorRow(429, 75, "Wait a second and go on more slowly."),
+    # the broker and its disk
+    "storage_full": ErrorRow(507, 74, "Free disk space; the broker goes on by itself. Nothing was stored."),
+    "storage_broken": ErrorRow(500, 74, "Look at the broker's log; restore the database from a backup."),
+    "database_corrupt": ErrorRow(
+        500, 74, "Move the file aside or restore a backup; tellwire never overwrites it."
+    ),
+    "database_newer": ErrorRow(500, 76, "Upgrade tellwire, or set TELLWIRE_HOME to another folder."),
+    "already_running": ErrorRow(
+        409, 75, "Use it, stop it with `tellwire down`, or replace it: `up --replace`."
+    ),
+    "unreachable": ErrorRow(503, 69, "Start it with `tellwire up`; its log tells why it did not start."),
+    "not_started": ErrorRow(503, 69, "Run `tellwire up` in a terminal to see more; the log tells too."),
+    "stopping": ErrorRow(503, 75, "Connect again; the client does it by itself."),
+    "timeout": ErrorRow(504, 75, "Call again with the same request id; a repeat is harmless."),
+    "internal": ErrorRow(500, 70, "This is a bug in tellwire: report it with the broker's log."),
+}
+
+
+class TellwireError(Exception):
+    """A refused call: a stable `code`, a `message` for people, and `advice` on what to do next."""
+
+    def __init__(self, code: str, message: str, advice: str | None = None) -> None:
+        super().__init__(code, message, advice)
+        self.code = code
+        self.message = message
+        self.advice = ERRORS[code].advice if advice is None else advice
+
+    def __str__(self) -> str:
+        return f"{self.message} [{self.code}] {self.advice}"

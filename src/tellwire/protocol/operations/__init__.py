@@ -1,0 +1,97 @@
+"""The table of operations: the one place where a surface learns what can be asked."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from tellwire.protocol.operations.agents import (
+    GetAgent,
+    Heartbeat,
+    ListAgents,
+    MuteAgent,
+    RegisterAgent,
+    UnregisterAgent,
+    UpdateAgent,
+)
+from tellwire.protocol.operations.asking import AskAgent, CancelAsk
+from tellwire.protocol.operations.audit import ReadAudit
+from tellwire.protocol.operations.base import Operation
+from tellwire.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
+from tellwire.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
+from tellwire.protocol.operations.feed import WatchFeed
+from tellwire.protocol.operations.history import PurgeHistory, ReadHistory, SearchMessages
+from tellwire.protocol.operations.links import (
+    AddMember,
+    CloseLink,
+    LeaveLink,
+    LinkHistory,
+    ListLinks,
+    OpenLink,
+    ResumeLink,
+)
+from tellwire.protocol.operations.listeners import Listen, MarkCheckpoint, Unlisten
+from tellwire.protocol.operations.messages import (
+    ClaimMessages,
+    ConfirmMessages,
+    MessageStatus,
+    PeekMessages,
+    SendMessage,
+    TakeMessages,
+)
+from tellwire.protocol.operations.peers import ListPeers, MeshPolicy, RegisterPeer, RemovePeer, SendToPeer
+from tellwire.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
+from tellwire.protocol.operations.sessions import GetSessionData
+from tellwire.protocol.operations.topics import Subscribe, Unsubscribe
+
+AnyOperation: TypeAlias = (
+    RegisterAgent
+    | UpdateAgent
+    | MuteAgent
+    | UnregisterAgent
+    | Heartbeat
+    | ListAgents
+    | GetAgent
+    | SendMessage
+    | ClaimMessages
+    | ConfirmMessages
+    | TakeMessages
+    | PeekMessages
+    | MessageStatus
+    | Subscribe
+    | Unsubscribe
+    | RegisterPeer
+    | RemovePeer
+    | ListPeers
+    | SendToPeer
+    | MeshPolicy
+    | ClaimScope
+    | ReleaseScope
+    | WhoOwns
+    | ListScopes
+    | SpawnAgent
+    | StopAgent
+    | ListChildren
+    | AskAgent
+    | CancelAsk
+    | OpenLink
+    | AddMember
+    | LeaveLink
+    | CloseLink
+    | ResumeLink
+    | ListLinks
+    | LinkHistory
+    | Listen
+    | Unlisten
+    | MarkCheckpoint
+    | ReadHistory
+    | SearchMessages
+    | PurgeHistory
+    | GetSessionData
+    | ReadAudit
+    | WatchFeed
+    | BrokerStatus
+    | Diagnose
+    | StopBroker
+)
+
+OPERATIONS: dict[str, type[Operation[Any]]] = {kind.word(): kind for kind in AnyOperation.__args__}

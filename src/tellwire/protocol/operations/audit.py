@@ -1,0 +1,43 @@
+"""The operation on the journal as a record: who did what to whom, and what was refused."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tellwire.protocol.operations.base import CLI, HTTP, OPERATOR, SCRIPT, SDK, Operation, Reply
+
+
+class AuditRow(Reply, frozen=True, kw_only=True):
+    """One event; a body appears by its digest only."""
+
+    seq: int
+    at: float
+    type: str
+    """The event's word, such as `message_queued`."""
+    who: str = ""
+    whom: list[str] = []
+    detail: dict[str, Any] = {}
+
+
+class Audit(Reply, frozen=True, kw_only=True):
+    """Events in the order of the journal."""
+
+    rows: list[AuditRow] = []
+    more: bool = False
+    """There are more in the direction asked for."""
+    head: str = ""
+    """The hash of the newest commit, in hex: keep it, and `audit --verify --head` proves the past by it."""
+
+
+class ReadAudit(Operation[Audit], frozen=True, kw_only=True):
+    """The journal, one row per event: the newest rows, or those behind `after`."""
+
+    reply = Audit
+    reads = True
+    callers: ClassVar[frozenset[str]] = frozenset({OPERATOR, SCRIPT})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
+    after: int = 0
+    """Above 0: the first rows behind this event. 0: the newest rows."""
+    before: int = 0
+    """Only rows before this event; 0 for no bound."""
+    limit: int = 100

@@ -1,0 +1,29 @@
+"""Operations on topics: subscribe and unsubscribe; publishing is a send to `#topic`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tellwire.protocol.operations.base import AGENT, Operation, Reply
+
+
+class Topics(Reply, frozen=True, kw_only=True):
+    """The topics the caller is subscribed to after the call."""
+
+    topics: list[str] = []
+
+
+class Subscribe(Operation[Topics], frozen=True, kw_only=True):
+    """Get what is sent to a topic from now on, also while offline."""
+
+    reply = Topics
+    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    topic: str
+
+
+class Unsubscribe(Operation[Topics], frozen=True, kw_only=True):
+    """Get no more of a topic; what already waits stays."""
+
+    reply = Topics
+    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    topic: str

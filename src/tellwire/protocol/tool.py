@@ -1,0 +1,71 @@
+"""What a tool is: an operation under a name, with some of its fields; and a dialect, a set of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tellwire.protocol.operations.base import Operation
+
+CORE = "core"
+ALL = "all"
+WAIT_S_MAX = 600.0
+ONCE_S = 60.0
+"""The mesh skill has its agents send again after a timeout; the same within this is sent once."""
+
+TEXT: dict[str, Any] = {"type": "string"}
+OBJECT: dict[str, Any] = {"type": "object"}
+TEXT_OR_OBJECT: dict[str, Any] = {"anyOf": [TEXT, OBJECT]}
+
+
+class Argument(NamedTuple):
+    """One argument of a tool: a field of its operation, perhaps under another name."""
+
+    field: str
+    doc: str = ""
+    name: str = ""
+    """Empty: the field's own."""
+    needed: bool = False
+    """Needed here, although the operation has a default."""
+    schema: Mapping[str, Any] | None = None
+    """Instead of the field's own type, where clients need it plainer."""
+
+    @property
+    def word(self) -> str:
+        """The name the caller uses."""
+        return self.name or self.field
+
+
+class Tool(NamedTuple):
+    """One tool: an operation under a name, with some of its fields."""
+
+    name: str
+    operation: type[Operation[Any]]
+    doc: str
+    arguments: tuple[Argument, ...] = ()
+    fixed: Mapping[str, Any] = {}
+    """Fields that the tool sets by itself."""
+    reads: bool = False
+    """It changes nothing."""
+    repeatable: bool = False
+    """Calling it again with the same arguments changes nothing more."""
+    destroys: bool = False
+    """It may give something up for good."""
+    waits: bool = False
+    """It takes `wait_s` and may be held open."""
+    at_hand: bool = False
+    """For clients that show a model their tools only when it searches: show this one from the start."""
+    set: str = CORE
+    """`core`, or `all`: only on request."""
+
+
+class Dialect(NamedTuple):
+    """A set of tools, and how much of joining the client does itself."""
+
+    name: str
+    tools: tuple[Tool, ...]
+    joins: bool = True
+    """The session is an agent from its first moment; else when it registers, or first needs to be one."""
+    reply_with: str = "agent_send"
+    labels: bool = False
+    """Peers' messages end with the session's own word, which the instructions tell."""

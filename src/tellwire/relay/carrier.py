@@ -1,0 +1,179 @@
+"""Takes the payload of an agent CLI's hook to the broker, and prints what the broker says.
+
+It is never the reason that a turn waits or fails: without a broker, without an answer in time, or with
+anything else wrong, it says nothing and exits 0. But a write of an agent that was given a scope it then
+judges itself, by a file (`guard`); and the start of a session it notes for the broker that it starts
+(`starts`). After one wait in vain no hook of that turn waits again; the broker hears them when it goes on.
+
+    to the broker    {"tellwire":1,"program":"hook","hook":{"version":1,"client":"codex","bytes":812,…}}
+                     and behind it the payload; nobody listens after `until`, on the machine's monotonic clock
+    from the broker  what to print, then the end; `{}` for a write that may go on
+"""
+
+import os
+import sys
+import time
+
+VERSION = 1
+PAYLOAD_BYTES_MAX = 1 << 20
+HEAD_BYTES = 1 << 16
+"""Of a payload that is larger: enough for the broker to find out what it is."""
+READ_BYTES = 1 << 16
+ANSWER_S = 1.7
+"""From when this program runs to the end of its patience: a hook costs two seconds at the most."""
+RETRY_S = 0.02
+NOTHING = b"{}"
+REFUSAL = b'{"n":0,"error"'
+START = b'"hook_event_name":"SessionStart"'
+BEGINNINGS = (START, b'"hook_event_name":"UserPromptSubmit"', b'"hook_event_name":"BeforeAgent"')
+STALLED = "stalled"
+"""The folder of marks for clients whose hook has waited for the broker in vain in the turn under way."""
+BEFORE_TOOLS = (b"PreToolUse", b"BeforeTool")
+
+
+def read_payload() -> tuple[bytes, bool]:
+    """What the client says, all of it taken off its pipe; of too much only the beginning."""
+    parts: list[bytes] = []
+    size = 0
+    while data := os.read(0, READ_BYTES):
+        size += len(data)
+        if size <= PAYLOAD_BYTES_MAX:
+            parts.append(data)
+    payload = b"".join(parts)
+    return (payload, False) if size <= PAYLOAD_BYTES_MAX else (payload[:HEAD_BYTES], True)
+
+
+def ask(path: str, hello: bytes, *, deadline: float, listen: bool = True) -> bytes:
+    """The broker's answer; none if we do not listen for it.
+
+    Raises:
+        TimeoutError: it does not answer in time.
+        OSError: there is none.
+    """
+    import _socket  # noqa: PLC0415 - after the payload is off the client's hands
+
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        sock.settimeout(left(deadline))
+        sock.connect(path)
+        sock.sendall(hello)
+        parts: list[bytes] = []
+        while listen and (data := sock.recv(READ_BYTES)):
+            parts.append(data)
+            sock.settimeout(left(deadline))
+        return b"".join(parts)
+    finally:
+        sock.close()
+
+
+def greeting(client: str, payload: bytes, *, cut: bool, until: float) -> bytes:
+    """What the broker is told. We listen up to `until` on the monotonic clock; with 0, not at all."""
+    words = f'"version":{VERSION},"client":"{client}","bytes":{len(payload)},"cut":{str(cut).lower()}'
+    words += f',"until":{until:.3f}' if until else ',"listens":false'
+    return f'{{"tellwire":1,"program":"hook","hook":{{{words}}}}}\n'.encode() + payload
+
+
+def left(deadline: float) -> float:
+    """The seconds until then."""
+    return max(deadline - time.monotonic(), 0.001)
+
+
+def main() -> int:
+    """Never fails."""
+    deadline = time.monotonic() + ANSWER_S
+    client = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].replace("-", "").isalnum() else "unknown"
+    home = next((word[7:] for word in sys.argv[2:] if word.startswith("--home=")), None)
+    payload, cut = read_payload()
+    from tellwire.paths import home_path, is_named, socket_path  # noqa: PLC0415 - as above
+
+    folder = home_path(os.environ, home)
+    path = socket_path(folder, os.environ, named=is_named(os.environ, home))
+    stalled = os.path.join(folder, STALLED, str(os.getppid()))
+    begins = does_begin(payload)
+    try:
+        if os.path.exists(stalled) and not begins:
+            ask(path, greeting(client, payload, cut=cut, until=0.0), deadline=deadline, listen=False)
+            answer = b""
+        else:
+            answer = ask(path, greeting(client, payload, cut=cut, until=deadline), deadline=deadline)
+            if begins:
+                unlink(stalled)
+    except OSError as error:
+        answer = b""
+        if isinstance(error, TimeoutError):
+            mark(stalled)
+        if begins and is_start(payload):
+            start(path, client, payload, folder, home, cut=cut, deadline=deadline)
+    if not answer or answer.startswith(REFUSAL):
+        answer = judge(client, payload, folder, cut=cut)
+    if answer and answer != NOTHING:
+        os.write(1, answer)
+    return 0
+
+
+def mark(path: str) -> None:
+    """Have the rest of the turn cost nothing: whoever finds this does not wait for the broker."""
+    try:
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    except OSError:
+        pass  # then each hook waits for itself
+
+
+def unlink(path: str) -> None:
+    """Remove a file that may have gone already."""
+    try:  # noqa: SIM105 - contextlib is not loaded
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def judge(client: str, payload: bytes, folder: str, *, cut: bool) -> bytes:
+    """What to print where the broker has not answered: nothing, unless a write has to be refused."""
+    if not any(event in payload[:HEAD_BYTES] for event in BEFORE_TOOLS):
+        return b""
+    guards = os.path.join(folder, "guards")
+    if not os.path.exists(os.path.join(guards, f"{os.getppid()}.json")):
+        return b""
+    from tellwire.relay.guard import denial  # noqa: PLC0415 - hardly ever needed
+
+    return denial(client, payload, guards, cut=cut)
+
+
+def does_begin(payload: bytes) -> bool:
+    """Whether a turn or a session begins."""
+    facts = payload[:HEAD_BYTES].replace(b" ", b"")
+    return any(event in facts for event in BEGINNINGS)
+
+
+def is_start(payload: bytes) -> bool:
+    """Whether a session starts; one that is compacted went on all the time."""
+    facts = payload[:HEAD_BYTES].replace(b" ", b"")
+    return START in facts and b'"source":"compact"' not in facts
+
+
+def start(
+    path: str, client: str, payload: bytes, home: str, named: str | None, *, cut: bool, deadline: float
+) -> None:
+    """A session starts and no broker answers: note it for the next one, start that, and wait a moment for it.
+
+    The note comes first: a broker that comes up meanwhile reads it, or we reach that broker. So late we take
+    no mail along: what waits then wakes the session, or comes with its first prompt.
+    """
+    from tellwire.relay.starter import Starter  # noqa: PLC0415 - hardly ever needed
+    from tellwire.relay.starts import leave  # noqa: PLC0415
+
+    note = leave(home, client, payload, cut=cut)
+    starter = Starter(os.environ, named)
+    while left(deadline) > RETRY_S:
+        try:
+            said = ask(path, greeting(client, payload, cut=cut, until=0.0), deadline=deadline)
+        except TimeoutError:
+            return
+        except OSError:
+            starter.step()
+            time.sleep(RETRY_S)
+            continue
+        if not said.startswith(REFUSAL):
+            unlink(note)  # the broker may have read it already
+        return

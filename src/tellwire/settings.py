@@ -1,0 +1,150 @@
+"""All that can be set: default < file < environment < flag. Nothing else reads the environment.
+
+The file is `config.toml` in the home folder; a variable is `TELLWIRE_` and the name in capitals.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tellwire.core.limits import Limits
+from tellwire.paths import home_path, is_named, kept_environment, socket_path, start_lock_path
+from tellwire.protocol.errors import TellwireError
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+ZERO_ALLOWED = frozenset({"store_bytes_max", "typing"})
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker's settings. Times are in seconds."""
+
+    home: Path
+    """The folder of the database, the log and the locks."""
+    home_named: bool = False
+    """Whether the home was named by the caller or the environment, not the default."""
+    socket: Path
+    heartbeat_s: float = 30.0
+    """How often a client without other traffic shows that it lives."""
+    offline_after_s: float = 90.0
+    """An agent silent for so long is shown offline."""
+    beat_s: float = 1.0
+    """How often the broker looks at the clock."""
+    greeting_s: float = 10.0
+    """A connection that does not greet within this is closed."""
+    connections_max: int = 4_096
+    retention_s: float = 30 * 86_400.0
+    """How long history is kept."""
+    store_bytes_max: int = 0
+    """Bound of the database file; 0 for none."""
+    typing: bool = True
+    """Whether an idle agent that nothing else reaches is woken by typing a line into its tmux pane."""
+    checkpoint_prompt: str = ""
+    """A turn that is asked for with this text, also by a hook, is a checkpoint: nobody else hears of it."""
+    log_level: str = "info"
+    limits: Limits = Limits()
+    origins: Mapping[str, str] = {}
+    """For each value that is not the default: `file`, `environment` or `flag`."""
+
+    @property
+    def database(self) -> Path:
+        """The one file that holds everything."""
+        return self.home / "tellwire.db"
+
+    @property
+    def log(self) -> Path:
+        """The broker's log."""
+        return self.home / "broker.log"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the running broker."""
+        return self.home / "broker.lock"
+
+    @property
+    def start_lock(self) -> Path:
+        """Held by whoever is starting one."""
+        return Path(start_lock_path(str(self.home)))
+
+
+_OWN = {"home", "home_named", "socket", "limits", "origins"}
+_TYPES: dict[str, Any] = {
+    **{field.name: field.type for field in msgspec.structs.fields(Settings) if field.name not in _OWN},
+    **{field.name: field.type for field in msgspec.structs.fields(Limits)},
+}
+NAMES: tuple[str, ...] = tuple(sorted(_TYPES))
+
+
+def load_settings(
+    *,
+    home: str | os.PathLike[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Put the settings together.
+
+    Raises:
+        TellwireError: `bad_request`: a value is not of its type, or a name is unknown.
+    """
+    env = os.environ if environment is None else environment
+    wanted = None if home is None else os.fspath(home)
+    folder = Path(home_path(env, wanted))
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, layer in (
+        ("file", _read_file(folder / "config.toml")),
+        ("environment", _read_environment(env)),
+        ("flag", dict(flags or {})),
+    ):
+        for name, value in layer.items():
+            values[name] = _convert(name, value, origin)
+            origins[name] = origin
+    limit_names = {field.name for field in msgspec.structs.fields(Limits)}
+    limits = Limits(**{name: value for name, value in values.items() if name in limit_names})
+    own = {name: value for name, value in values.items() if name not in limit_names}
+    named = is_named(env, wanted)
+    socket = Path(socket_path(str(folder), env, named=named))
+    return Settings(home=folder, home_named=named, socket=socket, limits=limits, origins=origins, **own)
+
+
+def broker_environment(settings: Settings, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a broker started on behalf of a client: scrubbed, with the same settings."""
+    env = os.environ if environment is None else environment
+    kept = kept_environment(env)
+    return {**kept, "TELLWIRE_HOME": str(settings.home)} if settings.home_named else kept
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise TellwireError("bad_request", f"{path} cannot be read: {error}.", "Correct the file.") from error
+
+
+def _read_environment(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: env[f"TELLWIRE_{name.upper()}"] for name in NAMES if f"TELLWIRE_{name.upper()}" in env}
+
+
+def _convert(name: str, value: Any, origin: str) -> Any:
+    if name not in _TYPES:
+        raise TellwireError("bad_request", f"Unknown setting {name!r} ({origin}).", "See docs/reference.md.")
+    try:
+        converted = msgspec.convert(value, _TYPES[name], strict=False)
+    except msgspec.ValidationError as error:
+        raise TellwireError("bad_request", f"Setting {name!r} ({origin}): {error}.") from error
+    if isinstance(converted, str):
+        if name == "log_level" and converted.lower() not in LOG_LEVELS:
+            raise TellwireError(
+                "bad_request", f"Setting {name!r} ({origin}): one of {', '.join(LOG_LEVELS)}."
+            )
+    elif not isfinite(converted) or converted < 0 or (converted == 0 and name not in ZERO_ALLOWED):
+        raise TellwireError("bad_request", f"Setting {name!r} ({origin}) must be a number above 0.")
+    return converted

@@ -1,0 +1,59 @@
+"""The newest hash in a file of its own, beside the database: a journal that is shorter has lost its tail.
+
+The file is written after a commit is on disk, so it may lag behind the journal and never leads.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from tellwire.protocol.errors import TellwireError
+
+
+class Head(msgspec.Struct, frozen=True):
+    """A commit and its hash, in hex."""
+
+    seq: int
+    hash: str
+
+
+def head_path(database: Path) -> Path:
+    """Where the head of a database stands."""
+    return database.with_name("head")
+
+
+def save_head(database: Path, head: Head) -> None:
+    """Replace the file as a whole.
+
+    Raises:
+        TellwireError: `storage_full`; the old one stands.
+    """
+    path = head_path(database)
+    fresh = path.with_name("head.new")
+    try:
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(msgspec.json.encode(head) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        raise TellwireError("storage_full", f"{path} cannot be written: {error}.") from error
+
+
+def load_head(database: Path) -> Head | None:
+    """Read it; None if there is none.
+
+    Raises:
+        TellwireError: `database_corrupt`: it cannot be read.
+    """
+    path = head_path(database)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Head)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise TellwireError("database_corrupt", f"{path} cannot be read: {error}.") from error

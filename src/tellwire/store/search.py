@@ -1,0 +1,288 @@
+"""Finding messages: by words, by agent, by time; newest first, in bounded steps.
+
+Two tables are derived in idle time behind one cursor, `search`: `messages_fts`, the words of the bodies, and
+`parties`, who a message concerns. What lies above the cursor is scanned. A second cursor, `unindexed`, tells
+up to where the rows have been taken out again because their messages are about to go.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from time import monotonic
+
+from tellwire.core.queries import Query
+from tellwire.core.records import Found, StoredMessage
+from tellwire.core.terms import Term, matches, searched_text, words_of
+from tellwire.protocol.addresses import LINK, link_of
+
+SLICE_BYTES = 60_000
+"""Of bodies: about 4 ms."""
+SLICE_ROWS = 200
+SLICE_PARTIES = 2_000
+MERGE_PAGES = 16
+"""Of the index, tidied up with each slice; left to FTS5 it would come in lumps of 40 ms."""
+FIND_S = 0.005
+"""A question that finds nothing goes on for so long before it tells where it has got to. Its single steps:"""
+TAIL_SEQS_MAX = 2_000
+"""Places in the journal above the cursor."""
+SEARCH_SEQS_MAX = 500_000
+"""Places in the journal within the index; not for the beginning of a word, which costs alike in any part."""
+LOOKED_AT_MAX = 2_000
+"""Index rows held against the filters."""
+
+
+# -- filling ------------------------------------------------------------------------------------------
+
+
+def indexed(db: sqlite3.Connection) -> int:
+    """Up to which event the tables are filled."""
+    return _cursor(db, "search")
+
+
+def index(db: sqlite3.Connection) -> bool:
+    """Fill the tables a little further, within a transaction; True if more is left."""
+    rows = _slice(db, indexed(db), None)
+    if not rows:
+        return False
+    db.executemany("insert into messages_fts (rowid, body) values (?,?)", _words(rows))
+    db.executemany("insert or ignore into parties values (?,?)", _parties(rows))
+    _merge(db)
+    _set_cursor(db, "search", rows[-1].seq)
+    return True
+
+
+def unindex(db: sqlite3.Connection, last: int) -> bool:
+    """Take the rows of messages up to `last` out again, within a transaction; True if more is left."""
+    last = min(last, indexed(db))
+    rows = _slice(db, _cursor(db, "unindexed"), last)
+    if not rows:
+        return False
+    db.executemany("insert into messages_fts (messages_fts, rowid, body) values ('delete',?,?)", _words(rows))
+    db.executemany("delete from parties where agent = ? and seq = ?", _parties(rows))
+    _merge(db)
+    _set_cursor(db, "unindexed", rows[-1].seq)
+    return True
+
+
+def _merge(db: sqlite3.Connection) -> None:
+    db.execute("insert into messages_fts (messages_fts, rank) values ('merge', ?)", (MERGE_PAGES,))
+
+
+def _slice(db: sqlite3.Connection, after: int, last: int | None) -> list[StoredMessage]:
+    found = db.execute(
+        "select * from messages where seq > ? and seq <= ? order by seq limit ?",
+        (after, 1 << 62 if last is None else last, SLICE_ROWS),
+    )
+    rows: list[StoredMessage] = []
+    size = parties = 0
+    for row in found:
+        message = StoredMessage(*row)
+        rows.append(message)
+        size += len(message.body)
+        parties += message.recipients.count(" ") + 2
+        if size >= SLICE_BYTES or parties >= SLICE_PARTIES:
+            break
+    return rows
+
+
+def _words(rows: Iterable[StoredMessage]) -> list[tuple[int, str]]:
+    return [(row.seq, " ".join(words_of(searched_text(row.body, is_json=bool(row.json))))) for row in rows]
+
+
+def _parties(rows: Iterable[StoredMessage]) -> list[tuple[str, int]]:
+    """Who a message concerns: agents by id, and its link by its address."""
+    return [
+        (party, row.seq) for row in rows for party in {row.sender, *row.recipients.split(" "), *_link(row.to)}
+    ]
+
+
+def _link(to: str) -> list[str]:
+    link = link_of(to)
+    return [f"{LINK}{link}"] if link else []
+
+
+def _cursor(db: sqlite3.Connection, name: str) -> int:
+    (seq,) = db.execute("select seq from cursors where name = ?", (name,)).fetchone()
+    return seq
+
+
+def _set_cursor(db: sqlite3.Connection, name: str, seq: int) -> None:
+    db.execute("update cursors set seq = ? where name = ?", (seq, name))
+
+
+# -- finding ------------------------------------------------------------------------------------------
+
+
+class _Page:
+    """What has been found so far, and where to go on."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.messages: list[StoredMessage] = []
+        self.room = query.bytes_max
+        self.next = 0
+
+    def take(self, row: tuple[object, ...]) -> bool:
+        """Add a row if it is asked for; True once there is no room for more."""
+        message = StoredMessage(*row)  # pyright: ignore[reportArgumentType]  # a row of `messages`
+        if not self.query.concerns(message.sender, message.recipients.split(" "), message.to):
+            return False
+        size = len(message.body)
+        if self.messages and (len(self.messages) >= self.query.limit or size > self.room):
+            self.next = self.messages[-1].seq
+            return True
+        self.messages.append(message)
+        self.room -= size
+        return False
+
+
+def find(db: sqlite3.Connection, query: Query) -> Found:
+    """One page, newest first. It may be empty and still tell where to go on: each question is bounded."""
+    until = monotonic() + FIND_S
+    found = _step(db, query)
+    while found.next and not found.messages and monotonic() < until:
+        found = _step(db, query._replace(before=found.next))
+    return found
+
+
+def _step(db: sqlite3.Connection, query: Query) -> Found:
+    page = _Page(query)
+    low, high = _range(db, query)
+    border = indexed(db)
+    plain = query.agent is None and query.link is None and not query.terms
+    if high > border and not plain:
+        floor = max(low, border + 1, high - TAIL_SEQS_MAX + 1)
+        if _scan_tail(db, page, floor, high):
+            return Found(page.messages, page.next)
+        if floor > max(low, border + 1):
+            return Found(page.messages, floor)
+        high = border
+    if low <= high:
+        if plain:
+            _read_all(db, page, low, high)
+        elif query.terms:
+            _search(db, page, low, high)
+        else:
+            _read_parties(db, page, low, high)
+    return Found(page.messages, page.next)
+
+
+def _scan_tail(db: sqlite3.Connection, page: _Page, low: int, high: int) -> bool:
+    terms = page.query.terms
+    condition, words = _may_match(terms)
+    rows = db.execute(
+        f"select * from messages where seq between ? and ?{condition} order by seq desc", (low, high, *words)
+    )
+    for row in rows:
+        if terms and not matches(terms, searched_text(row[-1], is_json=bool(row[9]))):
+            continue
+        if page.take(row):
+            return True
+    return False
+
+
+def _may_match(terms: tuple[Term, ...]) -> tuple[str, list[str]]:
+    """A cheap condition that every matching row fulfils: plain text holds the word as it stands.
+
+    Text with other than ASCII characters, or with a NUL, which ends `like`, is always looked at: SQLite
+    counts fewer characters in it than bytes.
+    """
+    words = [f"%{word}%" for term in terms for word in term.words if word.isascii()]
+    if not words:
+        return "", []
+    likes = " and ".join(["body like ?"] * len(words))
+    return f" and (({likes}) or length(body) <> length(cast(body as blob)))", words
+
+
+def _read_all(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
+    for row in db.execute(
+        "select * from messages where seq between ? and ? order by seq desc limit ?",
+        (low, high, page.query.limit + 1),
+    ):
+        if page.take(row):
+            return
+
+
+def _read_parties(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
+    agent, peer = page.query.agent, page.query.peer
+    if page.query.link is not None:  # what else is asked for is held against the rows
+        agent, peer = f"{LINK}{page.query.link}", agent
+    both = ""
+    floor = low
+    parameters: list[object] = [agent]
+    if peer is not None:
+        both = "join parties q on q.agent = ? and q.seq = p.seq"
+        parameters = [peer, agent]
+        looked_at = db.execute(
+            "select seq from parties where agent = ? and seq between ? and ?"
+            " order by seq desc limit 1 offset ?",
+            (agent, low, high, LOOKED_AT_MAX - 1),
+        ).fetchone()
+        floor = low if looked_at is None else looked_at[0]
+    rows = db.execute(
+        f"select m.* from parties p {both} join messages m on m.seq = p.seq"
+        " where p.agent = ? and p.seq between ? and ? order by p.seq desc",
+        (*parameters, floor, high),
+    )
+    for row in rows:
+        if page.take(row):
+            return
+    if floor > low:
+        page.next = floor
+
+
+def _search(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
+    """Hold the hits against the filters before their bodies are read."""
+    query = page.query
+    looked_at_max = query.limit + 1 if query.agent is None and query.link is None else LOOKED_AT_MAX
+    whole = any(term.prefix for term in query.terms)
+    floor = low if whole else max(low, high - SEARCH_SEQS_MAX + 1)
+    hits = db.execute(
+        'select m.seq, m.sender, m.recipients, m."to" from messages_fts f join messages m on m.seq = f.rowid'
+        " where messages_fts match ? and f.rowid between ? and ? order by f.rowid desc limit ?",
+        (format_match(query.terms), floor, high, looked_at_max),
+    ).fetchall()
+    for seq, sender, recipients, to in hits:
+        if query.concerns(sender, recipients.split(" "), to):
+            row = db.execute("select * from messages where seq = ?", (seq,)).fetchone()
+            if page.take(row):
+                return
+    if len(hits) == looked_at_max:
+        page.next = hits[-1][0]
+    elif floor > low:
+        page.next = floor
+
+
+def format_match(terms: tuple[Term, ...]) -> str:
+    """A query in the language of FTS5. Terms hold letters and digits only, so quotes suffice."""
+    return " AND ".join(f'"{" ".join(term.words)}"{"*" if term.prefix else ""}' for term in terms)
+
+
+def _range(db: sqlite3.Connection, query: Query) -> tuple[int, int]:
+    """The first and the last sequence that can be meant; times grow with sequences."""
+    # One at a time: SQLite looks only a lone `min` or `max` up in the index.
+    (low,) = db.execute("select coalesce(min(seq), 1) from messages").fetchone()
+    (high,) = db.execute("select coalesce(max(seq), 0) from messages").fetchone()
+    if query.before:
+        high = min(high, query.before - 1)
+    if query.since > 0:
+        low = max(low, _first_at(db, query.since, low, high))
+    if query.until > 0:
+        high = min(high, _first_at(db, query.until, low, high, behind=True) - 1)
+    return low, high
+
+
+def _first_at(db: sqlite3.Connection, at: float, low: int, high: int, *, behind: bool = False) -> int:
+    """The first sequence from `low` on whose message is not older than `at`; with `behind`, is newer."""
+    high += 1
+    while low < high:
+        middle = (low + high) // 2
+        row = db.execute(
+            "select seq, at from messages where seq >= ? order by seq limit 1", (middle,)
+        ).fetchone()
+        if row is None or row[1] > at or (row[1] == at and not behind):
+            high = middle
+        else:
+            low = row[0] + 1
+    return low

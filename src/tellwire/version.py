@@ -1,0 +1,3 @@
+"""The version of this tellwire."""
+
+VERSION = "0.1.0"
