@@ -1,16 +1,23 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference format kills bench bench-quick clean
+.PHONY: help setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference format kills fuzz bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
 # How often `make kills` kills the broker.
 N ?= 1000
+# How many processes `make test` runs the tests in.
+WORKERS ?= 6
+# How long `make fuzz` goes on.
+MINUTES ?= 10
 
 # `write`: make test-clients writes docs/delivery-matrix.md.
 TELLWIRE_MATRIX ?=
 
 BIN := .venv/bin
+
+# Bytecode is kept, whatever the shell says: else every process of every test compiles what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,8 +34,11 @@ up: setup ## run the broker in the foreground
 test-setup:
 	@PYTHON='$(PYTHON)' scripts/setup zsh tmux
 
-test: test-setup ## run the whole test suite, but for what needs foreign programs
-	@$(BIN)/python -m pytest --ignore=tests/mcp --ignore=tests/end_to_end
+# Six at a time on two cores: the tests of processes wait more than they work. All tests of a file run in one
+# worker, the longest files first (tests/conftest.py). The counter counts tests that are done.
+test: test-setup ## run the whole test suite, but for what needs foreign programs (WORKERS=6)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+		-o console_output_style=count --ignore=tests/mcp --ignore=tests/end_to_end
 
 node-setup: setup
 	@scripts/setup-node
@@ -64,6 +74,9 @@ format: setup ## format the code and apply the safe lint fixes
 
 kills: setup ## kill the broker N times under load and count what is lost (N=1000)
 	@$(BIN)/python -m tests.integration.kills --kills $(N)
+
+fuzz: setup ## try changed input on the doors of a real broker (MINUTES=10)
+	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 bench: bench-setup ## measure tellwire against Redis Streams and the naive broker
 	@$(BIN)/python -m bench

@@ -48,7 +48,7 @@ def title_of(short: str) -> str:
 
 def check_installed(short: str) -> None:
     """Raises Missing, with the command that installs it, unless the client's program is there."""
-    nowhere = Path(tempfile.mkdtemp(prefix="plv-"))
+    nowhere = Path(tempfile.mkdtemp(prefix="tlw-"))
     try:
         program = PROGRAMS[short](nowhere, nowhere, "").program()
     except (AssertionError, ValueError) as error:

@@ -13,11 +13,45 @@ from hypothesis import settings
 settings.register_profile("tellwire", deadline=None)
 settings.load_profile("tellwire")
 
+LONGEST = (
+    "integration/test_mcp_kills.py",
+    "integration/test_shim.py",
+    "integration/test_kills.py",
+    "integration/test_threads.py",
+    "integration/test_fuzz.py",
+    "integration/test_guarding.py",
+    "integration/test_spawning.py",
+    "integration/test_life.py",
+    "integration/test_ownership.py",
+    "surfaces/test_cli_speaking.py",
+    "surfaces/test_mcp_tools.py",
+    "surfaces/test_mcp_network.py",
+    "test_requirements.py",
+)
+"""Files that a worker of several begins with: a long one at the end would keep the others waiting."""
+TIERS = ("integration", "surfaces", "properties", "simulation")
+"""Then the tiers whose files last; the rest takes moments."""
 MAY_NOT_RUN = ("skip", "skipif", "xfail")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--requirements-to", metavar="FILE", help="write the collected requirement markers")
+
+
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """In a worker of several, the longest files come first; alone, the usual order stays."""
+    if not hasattr(session.config, "workerinput"):
+        return
+    here = Path(__file__).parent
+
+    def rank(item: pytest.Item) -> int:
+        file = item.path.relative_to(here)
+        if file.as_posix() in LONGEST:
+            return LONGEST.index(file.as_posix())
+        tier = TIERS.index(file.parts[0]) if file.parts[0] in TIERS else len(TIERS)
+        return len(LONGEST) + tier
+
+    items.sort(key=rank)  # stable: within a file nothing changes
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

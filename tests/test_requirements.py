@@ -60,7 +60,7 @@ def marks(tmp_path_factory: pytest.TempPathFactory) -> list[Mark]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, f"the suite cannot be collected:\n{done.stdout}{done.stderr}"

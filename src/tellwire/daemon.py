@@ -6,105 +6,123 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
+import errno
 import gc
 import logging
 import logging.handlers
 import os
 import resource
+import shutil
 import signal
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import uvloop
 
 from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
 from tellwire.broker.housekeeping import Housekeeping
+from tellwire.broker.losses import Losses
+from tellwire.broker.ownership import BACKLOG, Ownership
 from tellwire.broker.server import Server, connection_factory
+from tellwire.broker.space import Space
 from tellwire.broker.ticker import Ticker
-from tellwire.gateways.asking import Asking
-from tellwire.gateways.diagnosis import Diagnostician
-from tellwire.gateways.inside import Inside
-from tellwire.gateways.launching import Launcher
+from tellwire.children.asking import Asking
+from tellwire.children.launcher import Launcher, LaunchTimes
+from tellwire.core.agents.speaking import Verdict
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import Done
+from tellwire.protocol.operations.audit import AcknowledgeLosses
 from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, Diagnose, StopBroker
 from tellwire.protocol.operations.history import PurgeHistory
+from tellwire.sessions.diagnosis import Diagnostician
 from tellwire.settings import Settings
+from tellwire.store.losses import acknowledge_losses, find_losses
 from tellwire.store.sqlite_journal import SqliteJournal
+from tellwire.system.attached import attached_clients
+from tellwire.system.threads import in_thread
 from tellwire.version import VERSION
+from tellwire.wiring import Inside, SessionTimes
 
 log = logging.getLogger("tellwire.daemon")
 
 LOG_BYTES_MAX = 5 * 1024 * 1024
 LOG_FILES = 3
-BACKLOG = 1_024
+DESCRIPTORS = 65_536
+"""Where the system sets no bound."""
+HTTP_CONNECTIONS_MAX = 256
+"""Or a quarter of the descriptors, if they are few: strangers can connect there."""
+SPARE_DESCRIPTORS = 32
+"""For files, and for programs that the broker runs."""
+JUDGE_S = 2.0
+"""How long tmux is waited for when it has to tell who looks at a terminal."""
+JUDGING: set[asyncio.Task[None]] = set()
+START_BYTES = 1 << 20
+"""Free space below which a start that fails, fails for want of it."""
 
 
-def run(settings: Settings, *, ready: Callable[[], None]) -> None:
+class Times(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the parts of a broker wait that have no setting for it; only tests have others."""
+
+    sessions: SessionTimes = SessionTimes()
+    children: LaunchTimes = LaunchTimes()
+
+
+def run(settings: Settings, *, ready: Callable[[], None], times: Times | None = None) -> None:
     """Run a broker until it is told to stop.
 
     Raises:
         TellwireError: it could not start; nothing was changed.
     """
     os.umask(0o077)
-    prepare_folder(settings.home)
-    prepare_folder(settings.socket.parent)
-    lock = take_lock(settings.lock)
     try:
-        _start_log(settings)
-        _raise_file_limit()
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, ready))
-    finally:
-        os.close(lock)
+        ownership = Ownership(home=settings.home, lock=settings.lock, socket=settings.socket, lost=_fatal)
+        ownership.take()
+        try:
+            _start_log(settings)
+            _raise_file_limit()
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(_serve(settings, ownership, ready, times or Times()))
+        finally:
+            ownership.release()
+    except (OSError, TellwireError) as error:
+        raise explain_start(error, settings.home, free_bytes(settings.home)) from error
 
 
-def prepare_folder(folder: Path) -> None:
-    """Have a folder that only its owner can enter.
-
-    Raises:
-        TellwireError: it belongs to somebody else, or cannot be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        status = folder.stat()
-    except OSError as error:
-        raise TellwireError(
-            "storage_broken", f"{folder} cannot be made: {error}.", "Set TELLWIRE_HOME."
-        ) from error
-    if status.st_uid != os.getuid():
-        raise TellwireError("forbidden", f"{folder} belongs to another user.", "Set TELLWIRE_HOME.")
-    if status.st_mode & 0o077:
-        folder.chmod(0o700)
+def free_bytes(folder: Path) -> int:
+    """Free space for this user where a folder is, or will be."""
+    while not os.path.exists(folder) and folder != folder.parent:
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
 
 
-def take_lock(path: Path) -> int:
-    """Take the lock of the one broker; the kernel lets go of it whatever happens to us.
-
-    Raises:
-        TellwireError: `already_running`.
-    """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        pid = os.read(fd, 32).decode().strip()
-        os.close(fd)
-        raise TellwireError("already_running", f"A broker runs already (pid {pid}).") from None
-    os.ftruncate(fd, 0)
-    os.write(fd, b"%d\n" % os.getpid())
-    return fd
+def explain_start(error: OSError | TellwireError, home: Path, free: int) -> Exception:
+    """Why a broker could not start: a full disk has many faces, and none of them goes away by itself."""
+    if isinstance(error, OSError):
+        failed = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) or free < START_BYTES
+        words = f"{error}."
+    else:
+        full = error.code == "storage_full"
+        failed = full or (error.code == "storage_broken" and free < START_BYTES)
+        words = error.message
+    if not failed:
+        return error
+    if free < START_BYTES:
+        room = f"The disk of {home} has {free >> 10} KiB free, and {START_BYTES >> 10} KiB are needed."
+        advice = "Free some space there and try again; the next command starts the broker."
+    else:
+        room, advice = words, "Remove the cause and try again; the next command starts the broker."
+    return TellwireError("storage_full", f"The broker cannot start. {room}", advice)
 
 
 def _start_log(settings: Settings) -> None:
     handler = logging.handlers.RotatingFileHandler(
         settings.log, maxBytes=LOG_BYTES_MAX, backupCount=LOG_FILES, encoding="utf-8", delay=True
     )
+    logging.raiseExceptions = False  # a full disk must not fill the terminal
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("tellwire", "asyncio"):
         logger = logging.getLogger(name)
@@ -114,7 +132,7 @@ def _start_log(settings: Settings) -> None:
 
 def _raise_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 65_536 if hard == resource.RLIM_INFINITY else hard
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
     if soft < wanted:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
@@ -128,51 +146,48 @@ def _calm_collector() -> None:
 
 
 def _fatal(error: TellwireError) -> None:
-    """Nobody knows what is on disk: stop at once, say nothing more, replay at the next start."""
+    """What is on disk is not known, or not ours any more: stop at once, say nothing more."""
     log.critical("stopping at once: %s", error)
     logging.shutdown()
     os._exit(74)
 
 
-async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
+async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], None], times: Times) -> None:
     loop = asyncio.get_running_loop()
     journal = SqliteJournal(settings.database, bytes_max=settings.store_bytes_max)
-    clock = Clock(hold_s=settings.offline_after_s)
-    engine = Engine(
-        journal,
-        clock,
-        settings.limits,
-        call_soon=loop.call_soon,
-        fatal=_fatal,
-        grant_s=settings.offline_after_s / 2,  # over well before a silent session can be replaced
-    )
-    engine.start(VERSION)
+    engine = _start_engine(settings, journal)
     _calm_collector()
+    losses = _make_losses(engine, settings)
     keeping = _make_housekeeping(engine, journal, settings)
-    server, inside = _make_doors(engine, settings)
-    launcher = Launcher(engine, settings.home)
+    server, inside = _make_doors(engine, settings, times)
+    launcher = Launcher(engine, settings.home, times.children)
     asking = Asking(engine, server, launcher)
-    engine.answerers[Diagnose] = Diagnostician(engine, journal, inside).answer
+    diagnostician = Diagnostician(
+        engine, journal, inside.hooks, port=lambda: inside.port, typing=settings.typing
+    )
+    engine.answerers[Diagnose] = diagnostician.answer
     stop = asyncio.Event()
-    _answer_for_broker(engine, server, settings, stop)
+    _answer_for_broker(engine, server, settings, losses, stop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    listener = await loop.create_unix_server(
-        connection_factory(server), sock=_bind(settings.socket), backlog=BACKLOG
-    )
+    factory = connection_factory(server)
+    await ownership.open(lambda sock: loop.create_unix_server(factory, sock=sock, backlog=BACKLOG))
     log.info("broker %s runs, pid %d, socket %s", VERSION, os.getpid(), settings.socket)
     ready()
     ticker = Ticker(engine, server, beat_s=settings.beat_s, offline_after_s=settings.offline_after_s)
+    space = Space(engine, settings.home, settings.free_bytes_min)
+    space.beat()
+    ticker.others += [losses.beat, space.beat]
     keeping.after_commit()
     async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(work) for work in (ticker.run(), inside.listen(), launcher.watch())]
+        works = (ticker.run(), inside.listen(), launcher.watch(), ownership.watch(settings.beat_s))
+        running = [tasks.create_task(work) for work in works]
         await stop.wait()
         await asking.drain()
         for task in running:
             task.cancel()
     log.info("broker stops")
-    listener.close()
-    settings.socket.unlink(missing_ok=True)
+    ownership.close()
     server.dismiss_all()
     await inside.shims.drain()
     ticker.note_refusals()
@@ -181,6 +196,29 @@ async def _serve(settings: Settings, ready: Callable[[], None]) -> None:
         await asyncio.sleep(0)
     keeping.finish()
     journal.close()
+
+
+def _start_engine(settings: Settings, journal: SqliteJournal) -> Engine:
+    loss = journal.note_loss()
+    engine = Engine(
+        journal,
+        Clock(hold_s=settings.offline_after_s),
+        settings.limits,
+        call_soon=asyncio.get_running_loop().call_soon,
+        fatal=_fatal,
+        grant_s=settings.offline_after_s / 2,  # over well before a silent session can be replaced
+    )
+    engine.start(VERSION)
+    if loss is not None:
+        journal.save_head()
+    return engine
+
+
+def _make_losses(engine: Engine, settings: Settings) -> Losses:
+    words = [loss.words() for loss in find_losses(settings.database)]
+    losses = Losses(engine, words, lambda: acknowledge_losses(settings.database))
+    engine.answerers[AcknowledgeLosses] = losses.answer
+    return losses
 
 
 def _make_housekeeping(engine: Engine, journal: SqliteJournal, settings: Settings) -> Housekeeping:
@@ -194,15 +232,20 @@ def _make_housekeeping(engine: Engine, journal: SqliteJournal, settings: Setting
     return keeping
 
 
-def _make_doors(engine: Engine, settings: Settings) -> tuple[Server, Inside]:
+def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Server, Inside]:
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    descriptors = DESCRIPTORS if descriptors == resource.RLIM_INFINITY else descriptors
+    http_max = min(HTTP_CONNECTIONS_MAX, descriptors // 4)
     server = Server(
         engine,
         settings.limits,
         version=VERSION,
         heartbeat_s=settings.heartbeat_s,
         greeting_s=settings.greeting_s,
-        connections_max=settings.connections_max,
+        connections_max=min(settings.connections_max, descriptors - http_max - SPARE_DESCRIPTORS),
     )
+    server.origins.attached = attached_clients
+    server.beside = _judge_beside
     inside = Inside(
         engine,
         server,
@@ -210,25 +253,35 @@ def _make_doors(engine: Engine, settings: Settings) -> tuple[Server, Inside]:
         offline_after_s=settings.offline_after_s,
         typing=settings.typing,
         checkpoint_prompt=settings.checkpoint_prompt,
+        http_connections_max=http_max,
+        times=times.sessions,
     )
     return server, inside
 
 
-def _bind(path: Path) -> socket.socket:
-    """Listen on a fresh socket; the lock makes sure that an old one is nobody's."""
-    path.unlink(missing_ok=True)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    sock.bind(str(path))
-    path.chmod(0o600)
-    sock.listen(BACKLOG)
-    return sock
+def _judge_beside(work: Callable[[], Verdict], then: Callable[[Verdict | None], None]) -> None:
+    """Find out in a thread who calls: tmux is asked, and may not answer."""
+
+    async def run() -> None:
+        try:
+            then(await in_thread(work, within_s=JUDGE_S))
+        except Exception as error:
+            log.warning("it could not be found out who calls: %r", error)
+            then(None)
+        finally:
+            JUDGING.discard(task)
+
+    task = asyncio.get_running_loop().create_task(run())
+    JUDGING.add(task)
 
 
-def _answer_for_broker(engine: Engine, server: Server, settings: Settings, stop: asyncio.Event) -> None:
+def _answer_for_broker(
+    engine: Engine, server: Server, settings: Settings, losses: Losses, stop: asyncio.Event
+) -> None:
     began = time.monotonic()
 
     def status(_operation: BrokerStatus) -> BrokerState:
-        state = engine.state
+        state, trouble = engine.state, engine.storage_error or engine.low
         return BrokerState(
             pid=os.getpid(),
             version=VERSION,
@@ -238,7 +291,9 @@ def _answer_for_broker(engine: Engine, server: Server, settings: Settings, stop:
             pending=state.waiting(),
             connections=len(server.connections),
             sequence=state.seq,
-            storage="ok" if engine.storage_error is None else engine.storage_error.message,
+            storage="ok" if trouble is None else trouble.message,
+            storage_advice="" if trouble is None else trouble.advice,
+            lost=losses.words,
             home=str(settings.home),
         )
 

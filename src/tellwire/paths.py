@@ -1,6 +1,6 @@
-"""Where a broker's home and socket are, and what it inherits. Standard library only: every command pays.
+"""Where a broker's home and socket are, whose they must be, and what a broker inherits.
 
-Owns these rules; reads no environment by itself, and makes nothing.
+Standard library only: every command pays. Reads no environment by itself, and makes nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ TYPE_CHECKING = (
     False  # importing it from typing, or Mapping for real, would cost the fast programs milliseconds
 )
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Iterable, Mapping
 
 SOCKET_PATH_BYTES_MAX = 100
 """The kernel takes 108 on Linux and 104 on macOS."""
+FALLBACK_PREFIX = "tellwire-"
+"""Of the folder in the temporary directory for the socket of a home with a longer path."""
 KEPT_VARIABLES = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 """Of the environment, besides TELLWIRE_* and XDG_*."""
 
@@ -44,7 +47,85 @@ def socket_path(home: str, env: Mapping[str, str], *, named: bool) -> str:
     import tempfile  # noqa: PLC0415
 
     mark = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
-    return os.path.join(tempfile.gettempdir(), f"tellwire-{os.getuid()}-{mark}", "socket")
+    return os.path.join(tempfile.gettempdir(), f"{FALLBACK_PREFIX}{os.getuid()}-{mark}", "socket")
+
+
+# -- whom a client talks to ----------------------------------------------------------------------------
+
+_LINK, _FOLDER, _KIND = 0o120000, 0o040000, 0o170000  # as in `stat`, which is not loaded for them
+_WRITABLE_BY_OTHERS = 0o022
+
+
+class StrangerError(OSError):
+    """What is in the broker's place is not ours alone: another user may listen there, so nothing is said."""
+
+
+def connect_to_own(sock: socket, path: str) -> None:
+    """Connect to this user's broker and to nobody else's.
+
+    Raises:
+        StrangerError: the folder or the listener is another user's, or others may write to the folder.
+        OSError: nobody listens there.
+    """
+    check_folder(path)
+    sock.connect(path)
+    check_peer(sock)
+
+
+def check_folder(path: str) -> None:
+    """Refuse a socket in a folder that another user made, or may write to.
+
+    Raises:
+        StrangerError: it is in such a folder.
+        OSError: there is no folder.
+    """
+    folder = os.path.dirname(path)
+    mode = own_folder(folder)
+    # A broker that starts sees to the mode; until then only a socket that is there already is in doubt.
+    if mode & _WRITABLE_BY_OTHERS and os.path.lexists(path):
+        raise StrangerError(f"Other users can write to {folder}. Run `chmod 700 {folder}` and try again.")
+
+
+def own_folder(folder: str) -> int:
+    """The mode of a folder that is ours; it may be a link of our own making.
+
+    Raises:
+        StrangerError: it is another user's, or no folder.
+        OSError: there is none.
+    """
+    own, status = os.geteuid(), os.lstat(folder)
+    if status.st_mode & _KIND == _LINK and status.st_uid == own:
+        status = os.stat(folder)
+    if status.st_uid == own and status.st_mode & _KIND == _FOLDER:
+        return status.st_mode
+    advice = "Set TELLWIRE_HOME to a folder of your own."
+    if os.path.basename(folder).startswith(FALLBACK_PREFIX):
+        advice = "Set TELLWIRE_HOME to a shorter path of your own, or have that folder removed."
+    raise StrangerError(f"{folder} is not a folder of yours. {advice}")
+
+
+def check_peer(sock: socket, own: int | None = None) -> None:
+    """Refuse a listener of another user; by default `own` is who we are.
+
+    Raises:
+        StrangerError: it is another user's, or the system does not tell.
+    """
+    try:
+        if sys.platform == "darwin":
+            told = sock.getsockopt(0, 0x001, 76)  # SOL_LOCAL, LOCAL_PEERCRED: a version, then the uid
+        else:
+            import _socket  # noqa: PLC0415 - whoever has a socket has loaded it
+
+            told = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)  # pid, uid, gid
+    except OSError as error:
+        raise StrangerError(
+            f"The system does not tell who listens on the broker's socket: {error}."
+        ) from None
+    if int.from_bytes(told[4:8], sys.byteorder) != (os.geteuid() if own is None else own):
+        raise StrangerError("What listens on the broker's socket belongs to another user.")
+
+
+# -- starting a broker ---------------------------------------------------------------------------------
 
 
 def start_lock_path(home: str) -> str:

@@ -19,7 +19,7 @@ from tellwire.paths import home_path, is_named, kept_environment, socket_path, s
 from tellwire.protocol.errors import TellwireError
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-ZERO_ALLOWED = frozenset({"store_bytes_max", "typing"})
+ZERO_ALLOWED = frozenset({"free_bytes_min", "store_bytes_max", "typing"})
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,9 +40,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A connection that does not greet within this is closed."""
     connections_max: int = 4_096
     retention_s: float = 30 * 86_400.0
-    """How long history is kept."""
+    """How long history is kept; only time in which the broker ran counts."""
     store_bytes_max: int = 0
     """Bound of the database file; 0 for none."""
+    free_bytes_min: int = 256 << 20
+    """With less free (5 % of a small disk) only receipts and the operator's mail are stored; 0 for none."""
     typing: bool = True
     """Whether an idle agent that nothing else reaches is woken by typing a line into its tmux pane."""
     checkpoint_prompt: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tellwire.broker.ports import Journal
-from tellwire.core.records import Commit, StoredMessage
+from tellwire.core.record.stored import Commit, StoredMessage
 from tellwire.core.state import State, format_snapshot
 from tellwire.protocol.events import AnyEvent, MessageQueued, format_batch
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.core.digests import digest_of
-from tellwire.core.records import Commit, StoredMessage
+from tellwire.core.mail.digests import digest_of
+from tellwire.core.record.stored import Commit, StoredMessage
 from tellwire.core.state import State, format_snapshot
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import (
@@ -273,7 +273,7 @@ def test_after_old_history_was_let_go_the_rest_is_still_proved(path: Path) -> No
             pass
         last = journal.head()[0]
         journal.save_snapshot(last, format_snapshot(State(seq=last)))
-        while journal.prune(27.0, last + 1, 2):
+        while journal.purge(27.0, last + 1, 2).more:
             pass
     verdict = verify(path, later[1])
     assert verdict.ok, verdict.findings

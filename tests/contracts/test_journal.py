@@ -10,7 +10,7 @@ import pytest
 from tellwire.broker.loading import load_state
 from tellwire.broker.ports import Journal
 from tellwire.core.context import Header, Settled
-from tellwire.core.records import StoredMessage
+from tellwire.core.record.stored import StoredMessage
 from tellwire.core.state import State, format_snapshot
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import (
@@ -61,7 +61,7 @@ def test_an_empty_journal_has_nothing(reopen: Reopen) -> None:
         [],
         {},
     )
-    assert (journal.derived(), journal.derive(10), journal.prune(1e9, 1, 10)) == (0, False, False)
+    assert (journal.derived(), journal.derive(10), journal.purge(1e9, 1, 10).more) == (0, False, False)
     assert load_state(journal) == State()
 
 
@@ -230,7 +230,7 @@ def prunable(journal: Journal, count: int = 10) -> None:
 
 def prune_all(journal: Journal, before: float, open_from: int) -> None:
     for _ in range(100):
-        if not journal.prune(before, open_from, 3):
+        if not journal.purge(before, open_from, 3).more:
             return
     pytest.fail("pruning does not end")
 
@@ -238,7 +238,7 @@ def prune_all(journal: Journal, before: float, open_from: int) -> None:
 def test_old_history_goes_in_bounded_steps_and_the_rest_can_be_replayed(reopen: Reopen) -> None:
     journal = reopen()
     prunable(journal)
-    assert journal.prune(6.0, 100, 3)
+    assert journal.purge(6.0, 100, 3).more
     assert [journal.header(seq) is None for seq in range(1, 12)] == [True] * 3 + [False] * 8
     prune_all(journal, 6.0, 100)
     journal = reopen()
@@ -246,6 +246,27 @@ def test_old_history_goes_in_bounded_steps_and_the_rest_can_be_replayed(reopen: 
     assert [commit.seq for commit in journal.replay(9)] == [10, 11]
     journal.commit(commit_of(12, BrokerStarted("x")))
     assert load_state(reopen()).seq == 12
+
+
+def test_history_grows_old_on_the_awake_clock(reopen: Reopen) -> None:
+    journal = reopen()
+    prunable(journal)  # each commit is half as old on the awake clock as by the time of day
+    while journal.prune(3.0, 100, 3).more:
+        pass
+    assert [seq for seq in range(1, 12) if reopen().header(seq)] == [6, 7, 8, 9, 10, 11]
+
+
+def test_what_was_written_while_the_clock_was_wrong_takes_nothing_younger_along(reopen: Reopen) -> None:
+    journal = reopen()
+    for seq, at in enumerate((100.0, 101.0, 5.0, 6.0, 102.0), 1):
+        journal.commit(commit_of(seq, queued(), at=at))
+    snapshot_at(journal, 5)
+    while journal.derive(100):
+        pass
+    prune_all(journal, 50.0, 100)
+    assert [seq for seq in range(1, 6) if journal.header(seq)] == [1, 2, 3, 4, 5]
+    prune_all(journal, 102.0, 100)
+    assert [seq for seq in range(1, 6) if journal.header(seq)] == [5]
 
 
 def test_open_messages_stay_however_old_they_are(reopen: Reopen) -> None:
@@ -263,7 +284,7 @@ def test_what_no_snapshot_or_derived_table_has_passed_stays(reopen: Reopen, miss
         journal.derive(100)
     else:
         snapshot_at(journal, 5)
-    assert not journal.prune(1e9, 100, 100)
+    assert not journal.purge(1e9, 100, 100).more
     assert len(list(reopen().replay(0))) == 5
 
 
@@ -316,3 +337,27 @@ def test_a_fault_of_the_twin_leaves_nothing_of_the_commit() -> None:
     journal.probe()
     commits = fill(journal, 1)
     assert list(journal.replay(0)) == kept(commits)
+
+
+# -- how much of whom ---------------------------------------------------------------------------------
+
+
+def test_the_bytes_of_a_sender_are_counted_wherever_they_stand(reopen: Reopen) -> None:
+    journal = reopen()
+    for seq in range(1, 9):
+        journal.commit(commit_of(seq, queued("x" * seq)))
+    assert journal.kept() == {"a1": 36}
+    while journal.derive(3):
+        journal = reopen()
+        assert journal.kept() == {"a1": 36}
+    snapshot_at(journal, 8)
+    assert journal.purge(4.0, 100, 2).freed == {"a1": 1 + 2}
+    journal = reopen()
+    assert journal.kept() == {"a1": 33}
+    assert journal.prune(2.5, 100, 10).freed == {"a1": 3 + 4}
+    journal = reopen()
+    assert journal.kept() == {"a1": 26}
+    journal.commit(commit_of(9, queued("xx")))
+    assert journal.kept() == {"a1": 28}
+    prune_all(journal, 8.5, 100)
+    assert reopen().kept() == {"a1": 2}

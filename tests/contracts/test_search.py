@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tellwire.broker.ports import Journal
-from tellwire.core.queries import Query
-from tellwire.core.records import Commit, StoredMessage
-from tellwire.core.terms import parse_terms
+from tellwire.core.record.queries import Query
+from tellwire.core.record.stored import Commit, StoredMessage
+from tellwire.core.record.terms import parse_terms
 from tellwire.protocol.events import BrokerStarted, MessagesRead, format_batch
 from tellwire.store import search
 from tellwire.store.memory_journal import MemoryJournal
@@ -232,6 +232,34 @@ def test_what_is_let_go_leaves_nothing_in_the_index(
         db.execute("create virtual table temp.v using fts5vocab(main, messages_fts, 'instance')")
         assert {seq for (seq,) in db.execute("select distinct doc from temp.v")} <= set(kept)
         assert {seq for (seq,) in db.execute("select seq from parties")} == set(kept)
+
+
+def test_times_are_found_although_the_clock_was_set_back_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "SLICE_ROWS", 3)
+    times = [10.0, 11.0, 900.0, 901.0, 12.0, 13.0, 14.0, 3.0, 15.0, 16.0]
+    queries = [
+        ask(limit=limit, since=since, until=until, **more)
+        for limit in (1, 3, 20)
+        for since in (0.0, 4.0, 12.0, 500.0, 1e4)
+        for until in (0.0, 2.0, 13.0, 14.5, 1e4)
+        for more in ({}, {"agent": "a1"}, {"terms": parse_terms("deploy")})
+    ]
+    twin = MemoryJournal()
+    with closing(SqliteJournal(tmp_path / "tellwire.db")) as journal:
+        for place, at in enumerate(times):
+            message = StoredMessage(
+                2 * place + 2, "a1", "x", "a2", "y", "", at, "", "request", 0, "", f"deploy {place}"
+            )
+            data = format_batch([BrokerStarted("1"), queued()])
+            for each in (journal, twin):
+                each.commit(Commit(2 * place + 2, at, float(place), data, [message]))
+        while True:
+            for query in queries:
+                assert pages(journal, query) == pages(twin, query), query
+            if not journal.index():
+                break
 
 
 def test_a_purge_keeps_what_is_open_and_says_what_it_let_go(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tellwire.broker.loading import load_state
-from tellwire.core.records import Commit
+from tellwire.core.record.stored import Commit
 from tellwire.protocol.errors import TellwireError
 from tellwire.store.sqlite_journal import SCHEMA_VERSION, SqliteJournal
 from tests.contracts.journals import commit_of, fill, kept, queued, snapshot_at
@@ -254,7 +254,7 @@ def test_letting_go_of_history_makes_room_again(opened: Open) -> None:
     snapshot_at(journal, last)
     journal.derive(1000)
     db.execute(f"pragma max_page_count={1024 * 1024 // 4096}")
-    while journal.prune(1e9, last + 1, 50):
+    while journal.purge(1e9, last + 1, 50).more:
         pass
     journal.probe()
     fill(journal, 1, start=last + 1, body="x" * 20_000)
@@ -302,3 +302,21 @@ def test_whatever_breaks_a_commit_leaves_nothing_of_it_behind(opened: Open) -> N
         assert journal.header(2) is None
     commits += fill(journal, 1, start=2)
     assert list(opened().replay(0)) == kept(commits)
+
+
+def test_the_bytes_of_senders_are_counted_anew_in_a_file_of_an_earlier_version(tmp_path: Path) -> None:
+    path = tmp_path / "tellwire.db"
+    with closing(SqliteJournal(path)) as journal:
+        fill(journal, 5)
+        while journal.derive(100):
+            pass
+        expected = journal.kept()
+    for change in (
+        "delete from cursors where name like 'kept%'",
+        "update cursors set seq = 2 where name = 'kept'",
+    ):
+        with closing(sqlite3.connect(path)) as db:
+            db.execute(change)
+            db.commit()
+        with closing(SqliteJournal(path)) as journal:
+            assert journal.kept() == expected == {"a1": 20}

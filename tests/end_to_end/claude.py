@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.end_to_end.clients import KEY, SERVER, Client, machine, package
 
@@ -63,6 +65,13 @@ class Claude(Client):
         command = {"type": "command", "command": hook, "timeout": 20}
         hooks = {event: [{"hooks": [command]}] for event in self.events} if hook else {}
         self.write(".claude/settings.json", {"permissions": {"allow": [f"mcp__{SERVER}__*"]}, "hooks": hooks})
+
+    def trust_project(self, project: Path) -> None:
+        """In its settings."""
+        super().trust_project(project)
+        state = json.loads((self.home / ".claude.json").read_text("utf-8"))
+        state["projects"][str(project)] = {"hasTrustDialogAccepted": True}
+        self.write(".claude.json", state)
 
     def headless(self, prompt: str, *, resume: str = "") -> list[str]:
         """`-p`."""

@@ -86,6 +86,10 @@ class Client(ABC):
     def configure(self, server: Sequence[str] = (), hook: str = "") -> None:
         """Write its settings: tellwire's MCP server, and a shell command for every hook event."""
 
+    def trust_project(self, project: Path) -> None:
+        """Have one more folder, and work there without being asked."""
+        project.mkdir(parents=True, exist_ok=True)
+
     def wait_for_tools(self) -> bool:
         """Have it ask its model only when tellwire's tools are there; whether it would begin without them."""
         return False

@@ -90,7 +90,8 @@ class Codex(Client):
         self.write(".codex/config.toml", text)
 
     def trust_project(self, project: Path) -> None:
-        """Work in one more folder without being asked."""
+        """In its settings."""
+        super().trust_project(project)
         with (self.home / ".codex/config.toml").open("a", encoding="utf-8") as file:
             file.write(PROJECT.format(project=json.dumps(str(project))))
 

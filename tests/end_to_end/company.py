@@ -56,7 +56,7 @@ class Company:
 @asynccontextmanager
 async def open_company(folder: Path, *shorts: str) -> AsyncGenerator[Company]:
     """Clients in terminals, all idle; no process outlives the block."""
-    home = Home(Path(tempfile.mkdtemp(prefix="plv-")))
+    home = Home(Path(tempfile.mkdtemp(prefix="tlw-")))
     try:
         async with Model.open() as model, AsyncExitStack() as stack:
             company = Company(home, model)

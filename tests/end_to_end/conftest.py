@@ -57,7 +57,7 @@ class Install(Protocol):
 @pytest.fixture
 def home() -> Iterator[Home]:
     """A home of its own with a running broker, in a folder with a short name."""
-    here = Home(Path(tempfile.mkdtemp(prefix="plv-")))
+    here = Home(Path(tempfile.mkdtemp(prefix="tlw-")))
     try:
         here.up()
         yield here

@@ -147,7 +147,7 @@ def find_programs(folder: Path, clients: Iterable[Client]) -> None:
 @asynccontextmanager
 async def open_family(folder: Path, *shorts: str) -> AsyncGenerator[Family]:
     """Clients with tellwire, none of them started; no process outlives the block."""
-    home = Home(Path(tempfile.mkdtemp(prefix="plv-")))
+    home = Home(Path(tempfile.mkdtemp(prefix="tlw-")))
     try:
         async with Model.open() as model:
             family = Family(home, model, folder)

@@ -106,6 +106,9 @@ LIMITS: dict[tuple[str, str], str] = {}
 BY_TYPING = "by a line that tellwire types into its tmux pane; elsewhere mail comes with the next prompt"
 REMARKS = {
     ("claude", "beyond time-out"): f"its waiter may wait a week; after that {BY_TYPING}",
+    ("codex", "/clear or /new"): (
+        "with its first prompt; until its MCP server has started, the one before it may still get mail"
+    ),
     **{
         ("gemini", column): BY_TYPING
         for column in ("idle", "beyond time-out", "after Esc", "failed turn retried", "no broker at start")

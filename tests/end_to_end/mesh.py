@@ -27,10 +27,17 @@ async def until_status(home: Home, name: str, status: str) -> None:
 async def until_known(observer: Agent, name: str) -> None:
     """Wait until an agent is online, as another one sees it."""
 
-    async def online() -> bool:
-        return any(peer.name == name and peer.status == "online" for peer in await observer.peers(all=True))
+    seen: dict[str, str] = {}
 
-    await until(online, what=f"{name} online")
+    async def online() -> bool:
+        seen.clear()
+        seen.update({peer.name: peer.status for peer in await observer.peers(all=True)})
+        return seen.get(name) == "online"
+
+    try:
+        await until(online, what=f"{name} online")
+    except AssertionError as fault:
+        raise AssertionError(f"{fault}; there are {seen}") from None
 
 
 def sent_id(request: Request) -> str:

@@ -125,7 +125,7 @@ class Recording:
         self.name = name
         self.plan = PLANS[name]
         self.model = model
-        self.home = Path(tempfile.mkdtemp(prefix="plv-"))
+        self.home = Path(tempfile.mkdtemp(prefix="tlw-"))
         self.client = self.plan.program(self.home, self.home / "project", model.url(name))
         server = shim_command(home=str(mesh.path), name="worker") if self.plan.mesh else []
         plugin = Path(__file__).parent / "plugins" / self.plan.plugin
@@ -251,7 +251,7 @@ def absolute(it: Recording, value: str) -> str:
 
 async def record(name: str) -> None:
     """Record one client."""
-    mesh = Home(Path(tempfile.mkdtemp(prefix="plv-")))
+    mesh = Home(Path(tempfile.mkdtemp(prefix="tlw-")))
     async with AsyncExitStack() as stack:
         stack.callback(shutil.rmtree, mesh.path, ignore_errors=True)
         stack.callback(mesh.end)

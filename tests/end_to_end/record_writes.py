@@ -65,7 +65,7 @@ def steps(name: str, project: Path) -> list[Step]:
 
 async def record(name: str) -> None:
     """Record one client."""
-    mesh = Home(Path(tempfile.mkdtemp(prefix="plv-")))
+    mesh = Home(Path(tempfile.mkdtemp(prefix="tlw-")))
     try:
         async with Model.open() as model:
             PLANS[name] = PLANS[name]._replace(mesh=False)

@@ -19,7 +19,7 @@ PROMPTS = frozenset(
 )
 """What is under these names is the vendor's, if it is long."""
 PORT = re.compile(r"127\.0\.0\.1:\d+")
-TEMPORARY = re.compile(r"/tmp/plv-\w+")
+TEMPORARY = re.compile(r"/tmp/tlw-\w+")
 KERNEL = re.compile(r"Linux \d[\w.+-]*")
 HOME = "/home/user"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import tellwire
 from tellwire import Agent
-from tellwire.integrations.install.endpoint import peek_endpoint
+from tellwire.install.endpoint import peek_endpoint
 from tests.end_to_end.clients import Client, Ran, run
 from tests.end_to_end.mesh import until_known
 from tests.end_to_end.model import Model
@@ -127,7 +127,7 @@ def frames(request: Request, message: str) -> tuple[int, int]:
 @asynccontextmanager
 async def open_stage(row: str, folder: Path, *, broker: bool = True) -> AsyncGenerator[Stage]:
     """A stage of its own for one play, by default with a broker and alice; no process outlives it."""
-    home = Home(Path(tempfile.mkdtemp(prefix="plv-")))
+    home = Home(Path(tempfile.mkdtemp(prefix="tlw-")))
     try:
         async with Model.open() as model:
             stage = Stage(row, home, model, folder)

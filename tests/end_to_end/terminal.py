@@ -40,7 +40,7 @@ class Terminal:
     @asynccontextmanager
     async def open(cls, client: Client, *arguments: str) -> AsyncGenerator[Terminal]:
         """Start a client; it and its tmux end with the block."""
-        folder = Path(tempfile.mkdtemp(prefix="plv-tmux-"))
+        folder = Path(tempfile.mkdtemp(prefix="tlw-tmux-"))
         terminal = cls(client, folder)
         try:
             await terminal._start(arguments)

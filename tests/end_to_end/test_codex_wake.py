@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.integrations.codex import NAME
+from tellwire.clients.ports import QUEUE_NAME as NAME
 from tests.end_to_end.mesh import until_known, until_status
 from tests.end_to_end.script import say
 from tests.end_to_end.stage import END, QUESTION, Stage, once, open_stage, processes_of

@@ -1,4 +1,4 @@
-"""What tellwire adds to the first request of a real client, and that its model has the rule at once."""
+"""What tellwire adds to a real client's first request, and that its model has the rule from the start."""
 
 from __future__ import annotations
 

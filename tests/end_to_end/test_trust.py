@@ -188,9 +188,7 @@ async def test_an_agent_whose_terminal_is_closed_is_offline_and_its_mail_waits_f
         assert threads(client), "the daemon has ended the session: nothing was shown"
         assert (len(stage.requests), await stage.state(sent.id)) == (asked, ("pending", ""))
         stage.play(END)
-        async with Terminal.open(client, "resume", session_of(client)) as terminal:
-            await terminal.shows(client.ready_mark)
-            await terminal.type("Here I am again.")  # it tells of a resumed session with its first prompt
+        async with Terminal.open(client, "resume", session_of(client)):
             once(await stage.request(QUESTION))
             await stage.until_read(sent.id)
             assert typed in stage.requests[-1].text, "not the same session"

@@ -1,4 +1,4 @@
-pragma application_id=1348562038;
+pragma application_id=1416394610;
 pragma user_version=1;
 begin;
 CREATE TABLE anchor (

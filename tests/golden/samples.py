@@ -12,22 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tellwire.core.context import HandOver, StartBroker
-from tellwire.core.records import Commit
+from tellwire.core.record.stored import Commit
 from tellwire.core.state import SNAPSHOT_VERSION, State, format_snapshot
-from tellwire.protocol.conversations import (
-    AgentOverdue,
-    CheckpointMarked,
-    LinkClosed,
-    LinkJoined,
-    LinkLeft,
-    LinkOpened,
-    LinkPaused,
-    LinkResumed,
-    ListenerAdded,
-    ListenerRemoved,
-    Seat,
-    TurnEnded,
-)
 from tellwire.protocol.events import (
     AgentForgotten,
     AgentMuted,
@@ -50,7 +36,7 @@ from tellwire.protocol.events import (
     TopicLeft,
     format_batch,
 )
-from tellwire.protocol.lineage import (
+from tellwire.protocol.events.children import (
     ChildConfirmed,
     ChildEnded,
     ChildFailed,
@@ -65,6 +51,20 @@ from tellwire.protocol.lineage import (
     ScopeClaimed,
     ScopeReleased,
     ScopeSubDelegated,
+)
+from tellwire.protocol.events.links import (
+    AgentOverdue,
+    CheckpointMarked,
+    LinkClosed,
+    LinkJoined,
+    LinkLeft,
+    LinkOpened,
+    LinkPaused,
+    LinkResumed,
+    ListenerAdded,
+    ListenerRemoved,
+    Seat,
+    TurnEnded,
 )
 from tellwire.protocol.operations.agents import UpdateAgent
 from tellwire.protocol.operations.scopes import ScopeRule

@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tellwire.gateways.app_server import PLACE
+from tellwire.clients.codex.app_server import PLACE
 from tests.integration.stand_in import StandIn, main
 
 LONG = 1 << 40
@@ -47,10 +47,14 @@ class AppServer(StandIn):
         with self._lock:
             return super().rpc(method, params)
 
-    def begin(self, thread: str, name: str) -> Any:
-        """A terminal begins a session."""
+    def begin(self, thread: str, name: str, cwd: str | None = None) -> Any:
+        """A terminal begins a session, or resumes one: that is loaded anew, with a shim of its own."""
         with self._lock:
-            answer = self.join(name)
+            before = self._threads.get(thread)
+            if before is not None:
+                before[0].kill()
+                before[0].wait()
+            answer = self.join(name, cwd)
             port = socket.create_server(("127.0.0.1", 0))
             self._threads[thread] = self._shim, port
             return answer
@@ -137,7 +141,8 @@ class AppServer(StandIn):
 
     def _tell(self, method: str, thread: str, params: dict[str, Any]) -> dict[str, Any]:
         if method == "thread/read":
-            return {"result": {"thread": {"id": thread, "status": {"type": "idle"}}}}
+            path = str(Path(os.environ["CODEX_HOME"]) / "rollout.jsonl")
+            return {"result": {"thread": {"id": thread, "status": {"type": "idle"}, "path": path}}}
         if method.startswith("thread/queue/"):
             return self._queue(method.rpartition("/")[2], self._queues.setdefault(thread, []), params)
         port = self._threads[thread][1]

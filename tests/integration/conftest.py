@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +22,7 @@ SHORT = {"HEARTBEAT_S": "0.2", "OFFLINE_AFTER_S": "1.0", "BEAT_S": "0.05"}
 @pytest.fixture
 def home() -> Iterator[Home]:
     """A home of its own, in a folder with a short name; its broker ends with the test."""
-    here = Home(Path(tempfile.mkdtemp(prefix="plv-")))
+    here = Home(Path(tempfile.mkdtemp(prefix="tlw-")))
     try:
         yield here
     finally:
@@ -39,7 +40,19 @@ def quick(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 @pytest.fixture
 async def join(home: Home) -> AsyncIterator[Join]:
-    """Join the home's mesh under a name; left at the end of the test."""
+    """Join the home's mesh under a name; left at the end of the test. Its first broker starts warm."""
+    async with AsyncExitStack() as stack:
+
+        async def enter(name: str, **options: Any) -> tellwire.Agent:
+            await asyncio.to_thread(home.up_first)
+            return await stack.enter_async_context(tellwire.connect(name, home=home.path, **options))
+
+        yield enter
+
+
+@pytest.fixture
+async def join_cold(home: Home) -> AsyncIterator[Join]:
+    """The same where the first who joins is to start the broker."""
     async with AsyncExitStack() as stack:
 
         async def enter(name: str, **options: Any) -> tellwire.Agent:
@@ -57,6 +70,7 @@ async def program(home: Home) -> AsyncIterator[StartProgram]:
             child = await Program.start(home)
             stack.push_async_callback(child.kill)
             if name:
+                await asyncio.to_thread(home.up_first)
                 await child.join(name, **options)
             return child
 

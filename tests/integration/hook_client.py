@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from tellwire import Agent
-from tellwire.core.digests import digest_of
+from tellwire.core.mail.digests import digest_of
+from tellwire.daemon import Times
+from tellwire.wiring import SessionTimes
 from tests.integration.world import WITHIN_S, Home, OpenRaw, until
 
 SESSION = "0199a1b2-0000-7000-8000-00000000c0de"
 CODEX = "codex-mcp-client"
+PATIENT = Times(sessions=SessionTimes(hook_answer_s=WITHIN_S))
+"""A broker that answers hooks however late; see `open_client`."""
 
 
 class Client:
@@ -82,9 +86,12 @@ class Client:
 
 @asynccontextmanager
 async def open_client(
-    home: Home, transcript: Path, *, program: str = CODEX, name: str = "worker"
+    home: Home, transcript: Path, *, program: str = CODEX, name: str = "worker", patient: bool = False
 ) -> AsyncGenerator[Client]:
-    """A stand-in for a client, registered under a name, or under none at all; it ends with the block."""
+    """A stand-in for a client, registered under a name, or under none at all; it ends with the block.
+
+    If it is patient, its hooks wait for the broker as long as a busy machine takes.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -95,6 +102,8 @@ async def open_client(
         stdout=asyncio.subprocess.PIPE,
     )
     stand_in = Client(process, transcript)
+    if patient:
+        await stand_in.do("be_patient")
     if name:
         await stand_in.do("join", name=name)
     try:
@@ -137,13 +146,13 @@ class Claude:
 
 @asynccontextmanager
 async def open_claude(
-    home: Home, config: Path, *, name: str = "worker", session: str = SESSION
+    home: Home, config: Path, *, name: str = "worker", session: str = SESSION, patient: bool = False
 ) -> AsyncGenerator[Claude]:
     """A stand-in for Claude Code with its folder of configuration, registered under a name."""
     transcript = config / "projects" / "-" / f"{session}.jsonl"
     transcript.parent.mkdir(parents=True, exist_ok=True)
     transcript.touch()
-    async with open_client(home, transcript, program="claude-code", name=name) as client:
+    async with open_client(home, transcript, program="claude-code", name=name, patient=patient) as client:
         yield Claude(client, session)
 
 

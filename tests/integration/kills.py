@@ -84,7 +84,7 @@ class Run:
             return all(report.view == reports[0].view for report in reports)
 
         with suppress(AssertionError):
-            await until(same, within_s=20.0)
+            await until(same, within_s=60.0)
         return reports
 
     # -- killing --------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def main() -> int:
     parser.add_argument("--home", type=Path, help="an empty folder; one is made if left out")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     options = parser.parse_args()
-    home = Home(options.home or Path(tempfile.mkdtemp(prefix="plv-")))
+    home = Home(options.home or Path(tempfile.mkdtemp(prefix="tlw-")))
     found = asyncio.run(run(home, kills=options.kills, clients=options.clients, seed=options.seed))
     return 1 if found else 0
 

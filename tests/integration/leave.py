@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tellwire.integrations.install.endpoint import HookEndpoint, load_endpoint
+from tellwire.install.endpoint import HookEndpoint, load_endpoint
 from tests.integration.hook_client import CODEX, SESSION, Client
 from tests.integration.test_hook_doors import post
 from tests.integration.world import Home, until

@@ -31,8 +31,9 @@ META = "io.modelcontextprotocol"
 HURRIED = """\
 import os, sys
 sys.path.append({source!r})
-from tellwire.relay import shim
-shim.GIVE_UP_S = {give_up_s}
+from tellwire.relay import alone, shim
+for name, value in {pace!r}.items():
+    setattr(alone if hasattr(alone, name) else shim, name, value)
 os._exit(shim.main())
 """
 PARENT = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
@@ -236,16 +237,19 @@ class Shims:
         name: str = "",
         *options: str,
         era: str = HANDSHAKE,
-        give_up_s: float | None = None,
+        pace: dict[str, float] | None = None,
         beneath: bool = False,
         settings: dict[str, Any] | None = None,
         home: str = "",
         limit: int = LINE_BYTES_MAX,
     ) -> Shim:
-        """Start the process; nothing is said yet. `beneath`: with a process of its own for a client."""
+        """Start the process; nothing is said yet. `beneath`: with a process of its own for a client.
+
+        `pace` changes how long it waits, by the names of its constants.
+        """
         program = [SHIM]
-        if give_up_s is not None:
-            program = ["-c", HURRIED.format(source=str(ROOT / "src"), give_up_s=give_up_s)]
+        if pace is not None:
+            program = ["-c", HURRIED.format(source=str(ROOT / "src"), pace=pace)]
         command = [sys.executable, "-I", "-S", *program, *(["--name", name] if name else []), *options]
         if beneath:
             command = [sys.executable, "-I", "-S", "-c", PARENT, *command]
@@ -268,7 +272,7 @@ class Shims:
 @contextmanager
 def own_home() -> Generator[Home]:
     """A home for all tests of a module, where starting a broker for each would take longer than the tests."""
-    here = Home(Path(tempfile.mkdtemp(prefix="plv-")))
+    here = Home(Path(tempfile.mkdtemp(prefix="tlw-")))
     try:
         yield here
     finally:

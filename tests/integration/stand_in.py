@@ -14,6 +14,17 @@ from typing import IO, Any, cast
 
 RELAY = Path(__file__).parent.parent.parent / "src" / "tellwire" / "relay"
 PYTHON = [sys.executable, "-I", "-S"]
+HOOK = str(RELAY / "hook.py")
+PATIENT = f"""\
+import os, sys
+package = sys.modules["tellwire"] = type(sys)("tellwire")
+package.__path__ = [{str(RELAY.parent)!r}]
+from tellwire.relay import carrier
+carrier.ANSWER_S = 60.0
+carrier.main()
+os._exit(0)
+"""
+"""The program of a hook that does not give up after two seconds, which a busy machine may need."""
 
 
 class StandIn:
@@ -22,6 +33,7 @@ class StandIn:
     def __init__(self, client: str) -> None:
         self._client = client
         self._number = 0
+        self._hook = [HOOK]
         self._shim: subprocess.Popen[bytes] | None = None
         self._others: list[subprocess.Popen[bytes]] = []
         self._waiters: list[subprocess.Popen[bytes]] = []
@@ -47,6 +59,11 @@ class StandIn:
             "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
         )
 
+    def be_patient(self) -> Any:
+        """Have the hooks wait for the broker as long as it takes, from now on."""
+        self._hook = ["-c", PATIENT]
+        return True
+
     def who(self) -> Any:
         """Its process."""
         return {"pid": os.getpid()}
@@ -57,11 +74,11 @@ class StandIn:
 
     def hook(self, client: str, payload: str, marks: str = "", home: str = "") -> Any:
         """Run a hook as the client does; with `marks`, behind the gate; with `home`, for another broker."""
-        command = [*PYTHON, str(RELAY / "hook.py"), client]
+        command = [*PYTHON, *self._hook, client]
         if marks:
             command = ["/bin/sh", str(RELAY / "gate.sh"), client, sys.executable, marks]
         command += [f"--home={home}"] if home else []
-        done = subprocess.run(command, input=payload.encode(), capture_output=True, check=False, timeout=20)
+        done = subprocess.run(command, input=payload.encode(), capture_output=True, check=False, timeout=60)
         return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 
     def say(self, path: str, data: str) -> str:
@@ -69,19 +86,19 @@ class StandIn:
         script = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])"
         script += "; s.sendall(sys.argv[2].encode()); sys.stdout.write(s.recv(65536).decode())"
         command = [sys.executable, "-c", script, path, data]
-        return subprocess.run(command, capture_output=True, check=True, timeout=20).stdout.decode()
+        return subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.decode()
 
     def shell(self, command: str, payload: str) -> Any:
         """Run a hook's command line as a client does."""
         done = subprocess.run(
-            ["/bin/sh", "-c", command], input=payload.encode(), capture_output=True, check=False, timeout=20
+            ["/bin/sh", "-c", command], input=payload.encode(), capture_output=True, check=False, timeout=60
         )
         return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 
     def tellwire(self, words: list[str]) -> Any:
         """Run a command of tellwire, as a model does with its shell."""
         command = [str(Path(sys.executable).parent / "tellwire"), *words]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=20)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
         return {"code": done.returncode, "out": done.stdout.decode(), "err": done.stderr.decode()}
 
     def wait(self, client: str, payload: str = "") -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 import tellwire
-from tests.integration.test_spawning import none_left, processes_of
+from tests.integration.test_spawning import end_children, none_left, processes_of
 from tests.integration.world import ROOT, WITHIN_S, Home, Join, read_proc, take, tellwire_command, until
 
 SLEEP = ("sleep", "300")
@@ -37,8 +36,7 @@ async def boss(home: Home, join: Join) -> AsyncIterator[tellwire.Agent]:
     try:
         yield await join("boss")
     finally:
-        for pid in processes_of(home):
-            os.kill(pid, signal.SIGKILL)
+        end_children(home)
 
 
 async def ask(boss: tellwire.Agent, *words: str, **options: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tellwire.core.notices import CHAIN
+from tellwire.core.mail.notices import CHAIN
 from tests.integration.hook_client import Claude, open_claude, restart
 from tests.integration.world import WITHIN_S, Home, Join, until
 from tests.surfaces.cli_world import run_at_terminal

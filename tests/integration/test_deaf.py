@@ -96,7 +96,7 @@ async def test_a_dialog_is_found_and_shown_to_the_sender(
     alice = await join("alice")
     await deaf[0].hook("UserPromptSubmit", kind="claude-code", prompt="Work.", prompt_id="p1")
     await deaf[0].hook("PermissionRequest", kind="claude-code", prompt_id="p1", tool_name="Bash")
-    await until(lambda: record_of(home, "one")["activity"] == "waiting", what="the dialog", within_s=20)
+    await until(lambda: record_of(home, "one")["activity"] == "waiting", what="the dialog")
     sent = await alice.send("one", "Hello.")
     assert (sent.status, "dialog" in sent.note) == ("received", True)
     (receipt,) = (await alice.status(sent.id)).recipients

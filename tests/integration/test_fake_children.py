@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 from tests.integration.fake_clients import FakeClient, ended, errored, exits
 from tests.integration.hook_client import Claude, Turns, open_claude
 from tests.integration.program import Program, StartProgram
-from tests.integration.test_spawning import none_left, processes_of
+from tests.integration.test_spawning import end_children, none_left
 from tests.integration.world import ROOT, WITHIN_S, Home, Join, OpenRaw, take, tellwire_command, until
 
 QUIET_S = 1.0
@@ -41,8 +39,7 @@ async def parent(home: Home, fake: FakeClient, tmp_path: Path) -> AsyncIterator[
             yield client
     finally:
         home.end()
-        for pid in processes_of(home):
-            os.kill(pid, signal.SIGKILL)
+        end_children(home)
 
 
 async def call(parent: Claude, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import pytest
 
 from tellwire import Agent
 from tellwire.broker.identity import Process
-from tellwire.gateways.sessions import client_of
-from tellwire.integrations.install.spec import Programs
+from tellwire.clients.client import Programs
+from tellwire.mcp.session import client_of
 from tests.integration.hook_client import CODEX, SESSION, Client, activity, open_client, restart
 from tests.integration.stand_in import RELAY
 from tests.integration.world import WITHIN_S, Home, Join, until
@@ -78,6 +78,32 @@ async def test_a_start_that_no_broker_hears_is_known_to_the_next_and_to_the_one_
         await until(lambda: not list(home.path.glob("starts/*")), what="no note left")
         await restart(home, alice)
         assert await activity(alice) == "idle"
+
+
+@pytest.mark.requirement("FIRST-1", "FIRST-4", stage="contact")
+async def test_a_start_that_comes_before_its_shim_is_known_also_under_a_name_that_was_borne_before(
+    home: Home, join: Join, tmp_path: Path
+) -> None:
+    home.up()
+    alice = await join("alice")
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    kind, program, name = "gemini-cli", "gemini-cli-mcp-client", "shop-gemini"
+    for session in ("the-former", "the-next"):
+        async with open_client(home, tmp_path / f"{session}.jsonl", program=program, name="") as client:
+            begun = {"kind": kind, "source": "startup", "session_id": session, "cwd": str(folder)}
+            if session == "the-next":
+                await client.hook("SessionStart", **begun)
+            await client.do("join", name="", cwd=str(folder))
+            if session == "the-former":
+                await client.hook("SessionStart", **begun)
+            await until(lambda: is_idle(alice, name), what=f"{session} idle")
+        await until(lambda: is_gone(alice, name), what=f"the end of {session}")
+
+
+async def is_gone(asker: Agent, name: str) -> bool:
+    """Whether an agent has left."""
+    return any(peer.name == name and peer.status == "offline" for peer in await asker.peers(all=True))
 
 
 @pytest.mark.requirement("FIRST-1", stage="contact")
@@ -201,7 +227,7 @@ async def test_mail_that_is_there_before_a_late_start_wakes_the_session(
 
 
 def test_a_shim_whose_client_is_gone_does_not_take_init_for_it() -> None:
-    shim, init = Process(4711, "889", 1, terminal=False), Process(1, "0", 0, terminal=False)
+    shim, init = Process(4711, "889", 1, 0), Process(1, "0", 0, 0)
     assert client_of([shim, init]) is None, "everybody would be beneath that agent"
 
 
@@ -241,9 +267,10 @@ async def timed(client: Client, event: str) -> float:
     return time.monotonic() - before
 
 
-async def is_idle(asker: Agent) -> bool:
-    """Whether the worker's turn is over."""
-    return await activity(asker) == "idle"
+async def is_idle(asker: Agent, name: str = "worker") -> bool:
+    """Whether an agent is there, and no turn of it is under way."""
+    peers = await asker.peers(all=True)
+    return any((peer.name, peer.status, peer.activity) == (name, "online", "idle") for peer in peers)
 
 
 @pytest.mark.requirement("FIRST-3", stage="contact")

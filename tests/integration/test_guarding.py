@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 
 from tellwire.paths import socket_path
+from tellwire.relay.guard import UNREADABLE
 from tellwire.relay.writes import PATHS_MAX
 from tests.integration.hook_client import SESSION, Client, open_client, restart
-from tests.integration.leave import PROGRAMS, Alone, Ask, asking, patch, served
+from tests.integration.leave import PROGRAMS, Alone, Ask, asking, patch, reason_in, served, written
 from tests.integration.scoped import open_kid
 from tests.integration.world import WITHIN_S, Home, Join, until
 
 OVER_HTTP = ("claude-code", "opencode", "pi")
 every_client = pytest.mark.parametrize("kind", PROGRAMS)
+UNJUDGED = f"{UNREADABLE} Nothing was written."
 
 
 @pytest.fixture
@@ -44,6 +46,15 @@ async def worker(running: Home, tmp_path: Path, shop: Path, kind: str) -> AsyncI
         if kind == "claude-code":
             await client.hook("SessionStart", kind=kind, source="startup", cwd=str(shop))
         yield client, asking(running, client, kind, shop, endpoint)
+
+
+@pytest.fixture
+async def commanded(
+    running: Home, tmp_path: Path, shop: Path, kind: str
+) -> AsyncIterator[tuple[Client, Ask]]:
+    """The same, and it asks by a command."""
+    async with open_client(running, tmp_path / "rollout.jsonl", program=PROGRAMS[kind]) as client:
+        yield client, asking(running, client, kind, shop, None)
 
 
 # -- with a broker ------------------------------------------------------------------------------------
@@ -130,8 +141,8 @@ async def test_one_file_of_a_patch_refuses_it_all_and_each_is_named(
     many = await ask("free", tool_input=patch(*(f"src/{number}" for number in range(500))))
     assert "492 more files" in many
     assert len(many) < 9_900
-    more = patch(*(f"src/{number}" for number in range(PATHS_MAX + 1)))
-    assert await ask("free", tool_input=more) == "", "who has no scope is not stopped by what nobody looks at"
+    more = patch(*(f"free/{number}" for number in range(PATHS_MAX + 1)))
+    assert await ask("free", tool_input=more) == UNJUDGED
 
 
 @pytest.mark.parametrize("kind", ["codex", "gemini-cli"])
@@ -154,22 +165,66 @@ async def test_a_gate_is_open_only_while_somebody_else_has_a_claim(
     await until(lambda: not gate.exists(), what="gone with its client")
 
 
-@pytest.mark.parametrize("kind", ["claude-code"])
-async def test_garbage_before_a_write_is_let_through_and_harms_nobody(
-    worker: tuple[Client, Ask], running: Home, join: Join, shop: Path
+@pytest.mark.requirement("CHILD-5", stage="lineage")
+@every_client
+async def test_what_cannot_be_judged_is_refused_while_somebody_else_has_a_claim(
+    worker: tuple[Client, Ask], running: Home, join: Join, shop: Path, kind: str
 ) -> None:
-    _client, ask = worker
+    client, ask = worker
+    alice = await join("alice")
+    (field,) = set(written(kind, "x")["tool_input"]) - {"content"}
+    nonsense: list[Any] = [None, [], 7, {}, {field: 7}, {field: ""}]
+    for given in nonsense:
+        assert await ask("x", tool_input=given) == "", "nobody has a claim: nothing is judged"
+    await alice.claim([str(shop / "src")])
+    await asked_for(running, client)
+    for given in nonsense:
+        assert await ask("x", tool_input=given) == UNJUDGED, given
+    for path in ("a\0b", "src/" + "a/" * 3_000, "/proc/self/cwd/src/a"):
+        assert await ask(path) == UNJUDGED, path
+    for cwd in ("", ".", 7):
+        assert await ask("src/a", cwd=cwd) == UNJUDGED, cwd
+    assert await ask("x", tool_name=["Write"]) == UNJUDGED
+    if kind != "claude-code":  # here it asks as an earlier version did, which does not tell its process
+        assert "belongs to alice" in await ask("src/a", session_id="not a session")
+    assert await ask("free") == ""
+    assert "failed" not in running.log
+    assert "Traceback" not in running.log
+
+
+@pytest.mark.requirement("CHILD-5", stage="lineage")
+@pytest.mark.parametrize("kind", ["claude-code", "codex", "gemini-cli"])
+async def test_no_payload_that_a_hook_brings_gets_around_a_claim(
+    commanded: tuple[Client, Ask], running: Home, join: Join, shop: Path, kind: str
+) -> None:
+    client, ask = commanded
     alice = await join("alice")
     await alice.claim([str(shop / "src")])
-    nonsense: list[Any] = [None, [], 7, {"file_path": 7}, {"file_path": ["src/a"]}, {"file_path": ""}, {}]
-    for given in nonsense:
-        assert await ask("x", tool_input=given) == ""
-    assert await ask("x", tool_input={"file_path": "a\0b"}) == ""
-    assert await ask("x", tool_input={"file_path": "src/" + "a/" * 3_000}) == ""
-    big = {"file_path": "src/a", "content": "x" * 3_000_000}
-    assert "belongs to alice" in await ask("x", tool_input=big)
-    assert "belongs to alice" in await ask("src/a")
-    assert "failed" not in running.log
+    await until((running.path / "guards" / str(client.pid)).exists, what="an open gate")
+    (shop / "src" / "a").touch()
+    (shop / "hard").hardlink_to(shop / "src" / "a")
+    assert "is a hard link to" in await ask("hard")
+    for path, refused in (("src/a", True), ("free", False)):
+        (name, where), *_ = written(kind, path)["tool_input"].items()
+        for text in ("\ud83d", "x" * 3_000_000, [{name: "free"}, "x" * 2_000_000]):
+            reason = await ask(path, tool_input={"content": text, name: where})
+            assert ("belongs to alice" in reason) == refused, (path, str(text)[:20])
+    deep = json.dumps({"session_id": SESSION, "cwd": str(shop), **written(kind, "src/a")})[:-1]
+    for raw in (f'{deep},"x":{"[" * 50_000}', deep):
+        done = await client.do("hook", client=kind, payload=raw, marks=str(running.path / "guards"))
+        assert reason_in(kind, json.loads(done["out"])) == UNJUDGED
+
+
+@pytest.mark.requirement("SEC-3", stage="broker")
+@pytest.mark.parametrize("kind", ["codex"])
+async def test_a_prompt_that_is_not_quite_unicode_brings_the_mail_all_the_same(
+    worker: tuple[Client, Ask], join: Join
+) -> None:
+    client, _ = worker
+    alice = await join("alice")
+    await alice.send("worker", "good news")
+    told = await client.hook("UserPromptSubmit", prompt="what \ud83d is that")
+    assert "good news" in told["hookSpecificOutput"]["additionalContext"]
 
 
 # -- a scope, and no broker ---------------------------------------------------------------------------
@@ -247,7 +302,7 @@ async def test_who_has_no_scope_is_never_stopped_by_a_missing_broker(
     assert "belongs to alice" in await ask("src/a.py")
 
 
-async def test_a_patch_too_long_to_look_through_is_refused_to_who_has_a_scope(
+async def test_a_long_patch_is_judged_and_one_of_too_many_files_refused(
     running: Home, join: Join, shop: Path, tmp_path: Path
 ) -> None:
     boss = await join("boss")
@@ -257,11 +312,11 @@ async def test_a_patch_too_long_to_look_through_is_refused_to_who_has_a_scope(
         alone = Alone(running, kid, tmp_path / "alone", shop)
         long = {"command": patch("src/a")["command"] + "+x\n" * 1_000_000}
         for judge in (ask, alone.ask):
-            assert "too long to see where it writes" in await judge("src/a", tool_input=long)
+            assert await judge("src/a", tool_input=long) == "", "only its headers count"
             many = patch(*(f"src/{number}" for number in range(PATHS_MAX)))
             assert await judge("src/a", tool_input=many) == ""
             many = patch(*(f"src/{number}" for number in range(PATHS_MAX + 1)))
-            assert "Split it into smaller ones" in await judge("src/a", tool_input=many)
+            assert await judge("src/a", tool_input=many) == UNJUDGED
         told = {
             "session_id": SESSION,
             "cwd": "/",

@@ -5,19 +5,20 @@ import json
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import h11
 import pytest
 
-from tellwire.integrations.install.endpoint import HookEndpoint, load_endpoint
-from tests.integration.hook_client import CODEX, SESSION, Client, open_client, read, state_of
+from tellwire.install.endpoint import HookEndpoint, load_endpoint
+from tests.integration.hook_client import CODEX, PATIENT, SESSION, Client, open_client, read, state_of
 from tests.integration.world import WITHIN_S, Home, Join, until
 
 
 @pytest.fixture
 def running(home: Home) -> Home:
     """A home with a broker."""
-    home.up()
+    home.up(PATIENT)
     return home
 
 
@@ -163,10 +164,30 @@ async def test_a_hook_with_a_bad_payload_says_nothing_and_exits_0(client: Client
         assert done == {"code": 0, "out": "", "err": ""}
 
 
+@pytest.mark.requirement("SEC-3")
+async def test_no_payload_writes_a_traceback(client: Client, running: Home, endpoint: HookEndpoint) -> None:
+    told = {"session_id": SESSION, "hook_event_name": "PostToolUse", "cwd": "/", "transcript_path": ""}
+    deep = json.dumps({**told, "tool_input": "DEEP"}).replace('"DEEP"', '{"a":' * 50_000 + "1" + "}" * 50_000)
+    values: list[Any] = [7, None, [], {}, 10**400]
+    odd = [json.dumps({**told, name: value}) for name in told for value in values]
+    pids = [
+        {"pid": pid, "until_ms": until} for pid in (client.pid, 10**400, "x") for until in (10**400, "x", 5)
+    ]
+    for payload in (deep, *odd):
+        for kind in ("claude-code", "codex", "gemini-cli"):
+            assert (await client.do("hook", client=kind, payload=payload))["code"] == 0
+        assert (await post(endpoint, payload.encode(), target="/hooks/claude-code"))[0] == 200
+        for more in pids:
+            told_more = json.dumps(more)[:-1] + ", " + payload[1:]
+            assert (await post(endpoint, told_more.encode(), target="/hooks/opencode"))[0] == 200
+    assert "Traceback" not in running.log
+
+
 async def test_fifty_megabytes_of_tool_output_are_taken_and_mail_still_comes(
     client: Client, running: Home, join: Join, tmp_path: Path
 ) -> None:
     alice = await join("alice")
+    await client.do("be_patient")
     await client.hook("UserPromptSubmit", prompt="Work.")
     sent = await alice.send("worker", "Is it done?")
     head = {"session_id": SESSION, "hook_event_name": "PostToolUse", "transcript_path": str(client.rollout)}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.hook_client import (
+    PATIENT,
     SESSION,
     Claude,
     Client,
@@ -26,21 +27,21 @@ from tests.integration.world import WITHIN_S, Home, Join, OpenRaw, until
 @pytest.fixture
 def running(home: Home) -> Home:
     """A home with a broker."""
-    home.up()
+    home.up(PATIENT)
     return home
 
 
 @pytest.fixture
 async def codex(running: Home, tmp_path: Path) -> AsyncIterator[Client]:
     """A stand-in for Codex, registered as `worker`."""
-    async with open_client(running, tmp_path / "rollout.jsonl") as client:
+    async with open_client(running, tmp_path / "rollout.jsonl", patient=True) as client:
         yield client
 
 
 @pytest.fixture
 async def claude(running: Home, tmp_path: Path) -> AsyncIterator[Claude]:
     """A stand-in for Claude Code, registered as `worker`."""
-    async with open_claude(running, tmp_path / "config") as client:
+    async with open_claude(running, tmp_path / "config", patient=True) as client:
         yield client
 
 
@@ -167,7 +168,7 @@ async def test_a_damaged_note_of_an_earlier_broker_is_passed_by(
 
 
 async def test_a_session_that_is_over_leaves_no_note(running: Home, tmp_path: Path, turns: Turns) -> None:
-    async with open_client(running, tmp_path / "rollout.jsonl") as client:
+    async with open_client(running, tmp_path / "rollout.jsonl", patient=True) as client:
         await client.hook("UserPromptSubmit", prompt="Work.")
         assert list((running.path / "bindings").glob("*"))
     assert await turns.ended(1) == [("interrupted", True, "")]

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from tellwire.daemon import Times
+from tellwire.sessions.turn_probe import PulseTimes
+from tellwire.wiring import SessionTimes
 from tests.integration.hook_client import (
     Claude,
     Client,
@@ -21,36 +24,38 @@ from tests.integration.hook_client import (
 )
 from tests.integration.world import WITHIN_S, Home, Join, OpenRaw, until
 
+OFTEN = Times(sessions=SessionTimes(hook_answer_s=WITHIN_S, pulses=PulseTimes(look_s=0.2)))
+"""Files of a client are looked at ten times as often as usual, and hooks are answered however late."""
 GEMINI = "gemini-cli-mcp-client"
-LOOK_S = 15.0
-"""Files of a client are looked at every two seconds while mail waits, and every ten otherwise."""
+LOOK_S = 60.0
+"""Within this a look at the files of a client has told."""
 
 
 @pytest.fixture
 def running(home: Home) -> Home:
     """A home with a broker."""
-    home.up()
+    home.up(OFTEN)
     return home
 
 
 @pytest.fixture
 async def codex(running: Home, tmp_path: Path) -> AsyncIterator[Client]:
     """A stand-in for Codex, registered as `worker`."""
-    async with open_client(running, tmp_path / "rollout.jsonl") as client:
+    async with open_client(running, tmp_path / "rollout.jsonl", patient=True) as client:
         yield client
 
 
 @pytest.fixture
 async def claude(running: Home, tmp_path: Path) -> AsyncIterator[Claude]:
     """A stand-in for Claude Code, registered as `worker`."""
-    async with open_claude(running, tmp_path / "config") as client:
+    async with open_claude(running, tmp_path / "config", patient=True) as client:
         yield client
 
 
 @pytest.fixture
 async def gemini(running: Home, tmp_path: Path) -> AsyncIterator[Client]:
     """A stand-in for Gemini CLI, registered as `worker`."""
-    async with open_client(running, tmp_path / "chat.jsonl", program=GEMINI) as client:
+    async with open_client(running, tmp_path / "chat.jsonl", program=GEMINI, patient=True) as client:
         yield client
 
 

@@ -15,7 +15,7 @@ async def test_thirty_kills_under_load_lose_double_and_reorder_nothing(home: Hom
         *command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     try:
-        async with timeout(100):
+        async with timeout(250):
             said = (await process.communicate())[0].decode()
     finally:
         if process.returncode is None:

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import tellwire
+from tellwire.children.environments import plain_of
+from tellwire.children.leftovers import clear_leftovers
 from tellwire.relay import child as gate
-from tellwire.spawn.environments import plain_of
-from tellwire.spawn.leftovers import clear_leftovers
-from tests.integration.test_spawning import SLEEP, none_left, processes_of, spawn, tmux
+from tests.integration.test_spawning import SLEEP, end_children, none_left, processes_of, spawn, tmux
 from tests.integration.world import Home, Join, read_proc, until
 
 TMUX = """#!/bin/sh
@@ -39,8 +39,7 @@ async def boss(home: Home, join: Join) -> AsyncIterator[tellwire.Agent]:
     finally:
         home.end()
         await asyncio.to_thread(tmux, home, "kill-server")
-        for pid in processes_of(home):
-            os.kill(pid, signal.SIGKILL)
+        end_children(home)
 
 
 @pytest.fixture

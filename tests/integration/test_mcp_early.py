@@ -1,5 +1,6 @@
 """A broker that has not loaded the MCP SDK answers the first questions itself, as the SDK would."""
 
+import asyncio
 import json
 import re
 import shutil
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.integration.mcp_world import META, MODERN, SHIM
-from tests.integration.world import WITHIN_S, Home
+from tests.integration.world import WITHIN_S, Home, until
 
 INFO = {"name": "some-client", "version": "1"}
 ENVELOPE = {
@@ -57,26 +58,33 @@ OPENINGS = {
 
 
 def converse(home: Home, lines: list[dict[str, Any]], *options: str) -> list[Any]:
-    """All that a shim answers to these lines, by id."""
-    done = subprocess.run(
+    """All that a shim answers to these lines, by id. Its input stays open until all is answered."""
+    expected = sum("id" in line for line in lines)
+    with subprocess.Popen(
         [sys.executable, "-I", "-S", SHIM, "--name=newcomer", *options],
-        input="".join(json.dumps(line) + "\n" for line in lines),
         env=home.environment(),
         cwd="/",
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=2 * WITHIN_S,
-        check=True,
-    )
-    said = re.sub(r"…</\w{4}>", "…</word>", done.stdout)  # each session has its own
-    answers = [json.loads(line) for line in said.splitlines()]
+    ) as shim:
+        assert shim.stdin is not None
+        assert shim.stdout is not None
+        shim.stdin.write("".join(json.dumps(line) + "\n" for line in lines))
+        shim.stdin.flush()
+        said = [shim.stdout.readline() for _ in range(expected)]
+        shim.stdin.close()
+        said += shim.stdout.readlines()
+        assert shim.wait(timeout=2 * WITHIN_S) == 0
+    # each session has a word of its own
+    answers = [json.loads(re.sub(r"…</\w{4}>", "…</word>", line)) for line in said]
     return sorted(answers, key=lambda answer: str(answer.get("id")))
 
 
 @contextmanager
 def broker() -> Generator[Home]:
     """A fresh broker in a home of its own."""
-    home = Home(Path(tempfile.mkdtemp(prefix="plv-")))
+    home = Home(Path(tempfile.mkdtemp(prefix="tlw-")))
     try:
         home.up()
         yield home
@@ -102,5 +110,6 @@ def test_it_does_so_in_every_dialect(dialect: str) -> None:
     lines = OPENINGS["2025-11-25"][:4]
     with broker() as cold:
         first = converse(cold, lines, f"--dialect={dialect}", "--tools=all")
+        asyncio.run(until(lambda: "newcomer" not in cold.tellwire("list", "--json").stdout))
         later = converse(cold, lines, f"--dialect={dialect}", "--tools=all")
     assert first == later

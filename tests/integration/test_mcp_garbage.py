@@ -4,14 +4,15 @@ import asyncio
 import itertools
 import json
 import random
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from tests.integration.mcp_world import ERAS, META, MODERN, Shim, Shims, code_of, open_shims, own_home
-from tests.integration.world import Home, Raw
+from tests.integration.mcp_world import ERAS, META, MODERN, SHIM, Shim, Shims, code_of, open_shims, own_home
+from tests.integration.world import WITHIN_S, Home, Raw
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
 INTERNAL_ERROR = -32603
@@ -57,19 +58,39 @@ async def nobody(shims: Shims) -> Shim:
 
 
 NO_JSON = [
-    b"hello",
-    b"{",
-    b'{"jsonrpc":"2.0","id":5,"method":"ping"',
-    b'{"jsonrpc":"2.0","id":5,"method":"ping"}}',
-    b"\xff\xfe\xfd",
-    b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":"\xff\xfe"}}',
-    b"\x00",
-    b'{"jsonrpc":"2.0","id":5,"method":"ping"}\x00',
-    b"[" * 100_000,
-    b'{"a":' * 100_000,
-    b"NaN",
+    (b"hello", None),
+    (b"{", None),
+    (b'{"jsonrpc":"2.0","id":700,"method":"ping"', 700),
+    (b'{"jsonrpc":"2.0","id":701,"method":"ping"}}', 701),
+    (b"\xff\xfe\xfd", None),
+    (b'{"jsonrpc":"2.0","id":702,"method":"ping","params":{"x":"\xff\xfe"}}', 702),
+    (b'{"jsonrpc":"2.0","method":"ping","params":{"x":"\xff\xfe","id":1},"id":703}', 703),
+    (b"\x00", None),
+    (b'{"jsonrpc":"2.0","id":704,"method":"ping"}\x00', 704),
+    (b"[" * 100_000, None),
+    (b'{"a":' * 100_000, None),
+    (
+        b'{"jsonrpc":"2.0","method":"ping","params":'
+        + b'{"id":' * 100_000
+        + b"1"
+        + b"}" * 100_000
+        + b',"id":"deep"}',
+        "deep",
+    ),
+    (b'{"jsonrpc":"2.0","method":"ping","params":{"x":' + b"[" * 400 + b"]" * 400 + b'},"id":705}', 705),
+    (b"NaN", None),
+    (b'{"jsonrpc":"2.0","id":706,"method":"ping","params":{"x":"\\ud800"}}', 706),
+    (b'{"jsonrpc":"2.0","id":"\\ud83d","method":"ping"}', "\ud83d"),
+    (b'{"jsonrpc":"2.0","method":"ping","id":707,}', 707),
+    (b'{"jsonrpc":"2.0","method":"ping","params":{"x":NaN},"id":708.5}', 708.5),
+]
+ENDS = [
     b'{"jsonrpc":"2.0","id":' + b"9" * 5_000 + b',"method":"ping"}',
-    b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":"\\ud800"}}',
+    b'{"jsonrpc":"2.0","id":"' + b"i" * 2_000 + b'","method":7}',
+    b'{"jsonrpc":"2.0","id":"\xff","method":"ping"}',
+    b'{"jsonrpc":"2.0","id":05,"method":"ping"}',
+    b"[" + b",".join(b'{"id":%d,"method":"ping"}' % number for number in range(1_001)) + b"]",
+    b'{"jsonrpc":"2.0","method":"ping","params":{"x":"' + b"x" * (1 << 21) + b'"},"id":"\xff"}',
 ]
 NO_JSON_RPC = [
     (b"{}", None),
@@ -84,17 +105,85 @@ NO_JSON_RPC = [
     (b'{"jsonrpc":"2.0","method":7,"params":{"id":4},"id":"eight"}', "eight"),
     (b'{"jsonrpc":"2.0","id":804,"method":"ping","params":[1,2]}', 804),
     (b'{"jsonrpc":"2.0","id":805}', 805),
-    (b'{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}', None),
-    (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None),
-    (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', None),
+    (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', 1.5),
+    (b'{"jsonrpc":"2.0","id":-1.5e3,"method":"ping"}', -1500.0),
+    (b'{"jsonrpc":"2.0","id":false,"method":"ping"}', False),
+    (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None),
+    (b'{"jsonrpc":"2.0","id":806,"method":"ping","id":807.5}', 807.5),
+    (b'{"jsonrpc":"2.0","method":7,"\\u0069d":808}', 808),
 ]
 
 
-async def test_what_is_no_json_is_answered_with_a_parse_error(healthy: None, shims: Shims) -> None:
+@pytest.mark.requirement("SEC-3")
+async def test_what_is_no_json_is_answered_with_a_parse_error_and_its_id(healthy: None, shims: Shims) -> None:
     shim = await nobody(shims)
-    for count, line in enumerate(NO_JSON, 1):
+    for line, asked in NO_JSON:
+        before = len(shim.answers[asked])
         await shim.write(line + b"\n")
-        assert code_of(await shim.arrival(None, count=count)) == PARSE_ERROR, line[:60]
+        answer = await shim.arrival(asked, count=before + 1)
+        assert code_of(answer) in (PARSE_ERROR, INVALID_REQUEST), line[:60]
+    assert not (await shim.call("list_peers")).failed
+
+
+@pytest.mark.requirement("SEC-3")
+@pytest.mark.parametrize("line", ENDS, ids=range(len(ENDS)))
+async def test_an_id_that_cannot_be_said_again_ends_the_connection_with_a_reason(
+    healthy: None, shims: Shims, line: bytes
+) -> None:
+    shim = await nobody(shims)
+    await shim.write(line + b"\n")
+    assert await shim.ended(within_s=WITHIN_S) == 0
+    said = [
+        answer["error"]["message"]
+        for answers in shim.answers.values()
+        for answer in answers
+        if "error" in answer
+    ]
+    assert "the connection ends" in said[-1]
+
+
+@pytest.mark.requirement("SEC-3")
+async def test_an_id_that_is_an_object_is_said_again_as_it_is(healthy: None, home: Home) -> None:
+    asked = {"a": [1, {"id": 2}]}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-S", SHIM),
+        env=home.environment(),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(WITHIN_S):
+        said, _ = await process.communicate(
+            json.dumps({"jsonrpc": "2.0", "id": asked, "method": "ping"}).encode()
+        )
+    answer = json.loads(said)
+    assert (answer["id"], code_of(answer)) == (asked, INVALID_REQUEST)
+
+
+LONG = b"x" * (1 << 21)
+
+
+@pytest.mark.requirement("SEC-3")
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        (b'{"jsonrpc":"2.0","id":900,"method":"tools/call","params":{"x":"%b"}}', [900]),
+        (b'{"jsonrpc":"2.0","method":"tools/call","params":{"x":"%b","id":1},"id":901}', [901]),
+        (b'{"params":{"x":"%b","id":1},"id":"902","jsonrpc":"2.0","method":"tools/call"}', ["902"]),
+        (b'{"a":"%b","id":903,"b":"%b","method":"ping"}', [903]),
+        (b'{"a":"%b\\","id":1,\\"%b","id":904}', [904]),
+        (b'{"id":905,"a":"%b', [905]),
+        (b'[{"id":906,"a":"%b"},{"a":["%b"],"id":907}]', [906, 907]),
+        (b'{"method":"ping","params":{"x":"%b"}}', [None]),
+    ],
+    ids=range(8),
+)
+async def test_a_line_beyond_the_bound_is_refused_by_its_id_wherever_that_is(
+    healthy: None, shims: Shims, line: bytes, asked: list[Any]
+) -> None:
+    shim = await nobody(shims)
+    await shim.write(line.replace(b"%b", LONG) + b"\n")
+    for each in asked:
+        assert code_of(await shim.arrival(each)) == INVALID_REQUEST
     assert not (await shim.call("list_peers")).failed
 
 
@@ -110,12 +199,17 @@ async def test_what_is_no_json_rpc_is_answered_by_its_id_where_it_has_one(
     assert not (await shim.call("list_peers")).failed
 
 
-async def test_a_batch_is_refused(healthy: None, shims: Shims) -> None:
+@pytest.mark.requirement("SEC-3")
+async def test_a_batch_is_refused_by_each_of_its_ids(healthy: None, shims: Shims) -> None:
     shim = await nobody(shims)
     ping = {"jsonrpc": "2.0", "id": 70, "method": "ping"}
-    await shim.write(json.dumps([ping, {**ping, "id": 71}]).encode() + b"\n")
-    assert code_of(await shim.arrival(None)) == INVALID_REQUEST
+    await shim.write(
+        json.dumps([ping, {**ping, "id": "71"}, {**ping, "params": {"id": 7}, "id": 72}]).encode() + b"\n"
+    )
+    for asked in (70, "71", 72):
+        assert code_of(await shim.arrival(asked)) == INVALID_REQUEST
     assert not (await shim.call("list_peers")).failed
+    assert None not in shim.answers
 
 
 UNKNOWN_TOOLS: list[dict[str, Any]] = [
@@ -228,7 +322,7 @@ async def test_ten_thousand_lines_of_garbage_get_ten_thousand_answers(healthy: N
     shim = await shims.start(f"carol{next(NUMBERS)}")  # they may come before there is anybody to read them
     lines = [dice.randbytes(dice.randint(1, 60)).replace(b"\n", b"x") + b"." for _ in range(LINES)]
     shim.begin(b"\n".join(lines) + b"\n")
-    await shim.arrival(None, count=LINES, within_s=40)
+    await shim.arrival(None, count=LINES)
     assert {code_of(answer) for answer in shim.answers[None]} <= {PARSE_ERROR, INVALID_REQUEST}
     await shim.open()
     assert not (await shim.call("list_peers")).failed
@@ -283,7 +377,7 @@ BAD_SHIMS = [
 async def rest(raw: Raw) -> bytes:
     """All that the broker says until it hangs up."""
     said = b""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(WITHIN_S):
         with suppress(ConnectionError):
             while data := await raw.reader.read(1 << 16):
                 said += data

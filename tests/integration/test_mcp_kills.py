@@ -16,8 +16,8 @@ from tests.integration.world import Home, until
 
 KILLS = int(os.environ.get("TELLWIRE_TEST_MCP_KILLS", "20"))
 SHIMS = 10
-BACK_S = 30.0
-ROUND_S = 4.0
+BACK_S = 60.0
+ROUND_S = 12.0
 DELAY_S_MAX = 0.15
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import tellwire
 from tests.integration.hook_client import Claude, Client, open_claude, open_client
-from tests.integration.test_spawning import processes_of
+from tests.integration.test_spawning import end_children, processes_of
 from tests.integration.world import WITHIN_S, Home, Join, take, until
 
 QUIET_S = 1.0
@@ -27,8 +27,7 @@ async def running(home: Home) -> AsyncIterator[Home]:
         yield home
     finally:
         home.end()
-        for pid in processes_of(home):
-            os.kill(pid, signal.SIGKILL)
+        end_children(home)
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.spawn.bounded import in_thread
-from tellwire.spawn.panes import (
+from tellwire.system.panes import (
     HUMAN_S,
     SETTLE_S,
     WAKE_LINE,
@@ -25,8 +24,9 @@ from tellwire.spawn.panes import (
     look,
     type_line,
 )
-from tellwire.spawn.processes import read_process
-from tellwire.spawn.prompts import PROMPTS
+from tellwire.system.processes import read_process
+from tellwire.system.threads import in_thread
+from tests.clients import PROMPTS
 from tests.integration.tmux import Tmux
 from tests.integration.world import read_proc, until
 
@@ -53,10 +53,10 @@ class Screen:
         with (self.folder / "control").open("w") as control:
             control.write(json.dumps(command) + "\n")
 
-    async def type(self, *, still: bool = True) -> str:
+    async def type(self, *, still: bool = True, human_s: float = HUMAN_S) -> str:
         """Try to wake it; what was in the way."""
         try:
-            await asyncio.to_thread(type_line, self.owner, KIND, lambda: still)
+            await asyncio.to_thread(type_line, self.owner, PROMPTS[KIND], lambda: still, human_s=human_s)
         except ObstacleError as obstacle:
             return obstacle.reason
         return ""
@@ -164,10 +164,10 @@ async def test_a_person_who_has_long_been_silent_is_not_in_the_way(screen: Scree
     began = time.monotonic()
 
     async def typed() -> bool:
-        return await screen.type() == ""
+        return await screen.type(human_s=4.0) == ""
 
-    await until(typed, within_s=HUMAN_S + 10, what="typed")
-    assert time.monotonic() - began > HUMAN_S - 2
+    await until(typed, what="typed")
+    assert time.monotonic() - began > 2, "tmux tells whole seconds"
     await until(lambda: screen.lines == [WAKE_LINE], what="a line")
 
 
@@ -310,6 +310,6 @@ async def test_what_happens_between_the_words_and_enter_stops_it(
         time.sleep(seconds)
 
     with pytest.raises(ObstacleError) as caught:
-        await asyncio.to_thread(type_line, screen.owner, KIND, lambda: True, pause)
+        await asyncio.to_thread(type_line, screen.owner, PROMPTS[KIND], lambda: True, pause)
     assert caught.value.reason == reason
     assert screen.lines == []

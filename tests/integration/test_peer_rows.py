@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 import tellwire
 from tests.integration.hook_client import open_claude
 from tests.integration.program import StartProgram
-from tests.integration.test_spawning import processes_of
+from tests.integration.test_spawning import end_children
 from tests.integration.world import WITHIN_S, Home, Join, take
 from tests.surfaces.cli_world import run_at_terminal
 
@@ -115,8 +113,7 @@ async def test_row_the_first_reason_counts_and_child_goes_before_peer(
         assert reasons == {"bob": "peer", "kid": "child"}
         assert (await alice.peer("alice")).reason == "self"
     finally:
-        for pid in processes_of(home):
-            os.kill(pid, signal.SIGKILL)
+        end_children(home)
 
 
 @pytest.mark.requirement("PEER-4", stage="lineage")
@@ -189,8 +186,7 @@ async def test_row_a_message_to_a_peer_goes_to_a_peer_only_and_names_its_source(
         (message,) = await take(bob, 1)
         assert (message.sender, message.body) == ("alice", "hi")
     finally:
-        for pid in processes_of(home):
-            os.kill(pid, signal.SIGKILL)
+        end_children(home)
 
 
 @pytest.mark.requirement("PEER-5", stage="lineage")

@@ -6,7 +6,17 @@ import json
 import pytest
 
 import tellwire
-from tests.integration.world import Deaf, Home, Join, OpenRaw, open_files, rss_bytes, take, until
+from tests.integration.world import (
+    WITHIN_S,
+    Deaf,
+    Home,
+    Join,
+    OpenRaw,
+    open_files,
+    rss_bytes,
+    take,
+    until,
+)
 
 MIB = 1 << 20
 
@@ -141,7 +151,7 @@ async def test_status_questions_do_not_hold_up_the_others(home: Home, join: Join
         sent = await asyncio.gather(*(alice.send("bob", start + number) for number in range(100)))
         ids.extend(receipt.id for receipt in sent)
         await bob.confirm(await take(bob, 100))
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(WITHIN_S):
         asking = asyncio.gather(*(alice.status(message) for message in ids[-1_000:]))
         await bob.peers()
         await asking

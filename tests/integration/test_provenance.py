@@ -8,7 +8,6 @@ import json
 import os
 import pty
 import shlex
-import signal
 import subprocess
 import sys
 import termios
@@ -21,7 +20,7 @@ import pytest
 from tests.integration.hook_client import Claude, open_claude
 from tests.integration.mcp_world import open_shims
 from tests.integration.program import StartProgram
-from tests.integration.test_spawning import processes_of, tmux
+from tests.integration.test_spawning import end_children, tmux
 from tests.integration.world import ROOT, WITHIN_S, Home, Join, take, tellwire_command, until
 from tests.surfaces.cli_world import run_at_terminal
 
@@ -38,8 +37,7 @@ async def running(home: Home) -> AsyncIterator[Home]:
     finally:
         home.end()
         tmux(home, "kill-server")
-        for pid in processes_of(home):
-            os.kill(pid, signal.SIGKILL)
+        end_children(home)
 
 
 @pytest.fixture

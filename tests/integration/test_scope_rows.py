@@ -16,7 +16,7 @@ import pytest
 import tellwire
 from tellwire.protocol.operations.scopes import ScopeRule
 from tests.integration.program import StartProgram
-from tests.integration.test_spawning import processes_of
+from tests.integration.test_spawning import end_children, processes_of
 from tests.integration.world import ROOT, Home, Join, take, tellwire_command, until
 
 SLEEP = ("sleep", "300")
@@ -28,8 +28,7 @@ async def alice(home: Home, join: Join) -> AsyncIterator[tellwire.Agent]:
     try:
         yield await join("alice")
     finally:
-        for pid in processes_of(home):
-            os.kill(pid, signal.SIGKILL)
+        end_children(home)
 
 
 @pytest.fixture
@@ -164,7 +163,7 @@ async def test_row_what_the_dead_held_is_free_before_anybody_claims(
         except tellwire.TellwireError:
             return False
 
-    await until(is_free, within_s=5.0, what="it is free, and nobody had to clean up")
+    await until(is_free, what="it is free, and nobody had to clean up")
 
 
 @pytest.mark.requirement("CHILD-3", stage="lineage")

@@ -29,7 +29,6 @@ from tests.integration.mcp_world import (
 )
 from tests.integration.world import Home, pass_time, until
 
-SOON_S = 4.0
 CROWD = 100
 OFFLINE_AFTER_S = 1.5
 QUICK = {"offline_after_s": OFFLINE_AFTER_S, "beat_s": 0.05}
@@ -110,7 +109,7 @@ async def test_a_second_session_of_the_same_name_gets_a_suffix_and_is_told_so(sh
 async def test_the_next_session_of_a_name_finds_its_mailbox(shims: Shims) -> None:
     alice, bob = await shims.open("alice"), await shims.open("bob")
     bob.close()
-    assert await bob.ended(within_s=SOON_S) == 0
+    assert await bob.ended() == 0
     await until_status(alice, "bob", "offline")
     sent = await alice.send("bob", "while you were away")
     again = await shims.open("bob")
@@ -175,7 +174,7 @@ async def test_at_the_clients_end_what_is_open_is_answered_and_the_agent_is_offl
     (held, first), (asked, second) = bob.tool("get_messages", {"wait_s": 60}), bob.tool("list_peers")
     bob.begin(first + second)
     bob.close()
-    assert await bob.ended(within_s=SOON_S) == 0
+    assert await bob.ended() == 0
     assert result_of(bob.answers[held][0]).text == "No messages."
     assert "You are bob" in result_of(bob.answers[asked][0]).text
     await until_status(alice, "bob", "offline")
@@ -187,7 +186,7 @@ async def test_half_a_line_at_the_end_is_answered_too(shims: Shims) -> None:
     whole.begin(b'{"jsonrpc":"2.0","id":77,"method":"ping"}')
     for shim in (half, whole):
         shim.close()
-        assert await shim.ended(within_s=SOON_S) == 0
+        assert await shim.ended() == 0
     assert [code_of(answer) for answer in half.answers[None]] == [-32700]
     assert [answer["result"] for answer in whole.answers[77]] == [{}]
 
@@ -202,7 +201,7 @@ async def test_what_a_session_leaves_unread_waits_for_the_next_one(shims: Shims,
         await bob.kill()
     else:
         bob.close()
-        await bob.ended(within_s=SOON_S)
+        await bob.ended()
     await until_status(alice, "bob", "offline")
     assert [await alice.state(each) for each in (fetched, waiting)] == ["pending", "pending"]
     messages = (await (await shims.open("bob")).call("get_messages")).data["messages"]
@@ -235,7 +234,7 @@ async def test_an_idle_shim_leaves_a_stopped_broker_stopped_until_it_is_called(
     home: Home, shims: Shims
 ) -> None:
     give_up_s = 3.0
-    shim = await shims.open("alice", give_up_s=give_up_s)
+    shim = await shims.open("alice", pace={"GIVE_UP_S": give_up_s})
     held, line = shim.tool("get_messages", {"wait_s": 60})
     await shim.write(line)
     await shim.request("tools/list")
@@ -309,19 +308,19 @@ async def test_a_home_that_cannot_be_is_named_in_the_answer_and_the_shim_lives_o
 ) -> None:
     file = home.path / "file"
     file.write_text("not a folder")
-    shim = await shims.start("alice", home=str(file / "home"), give_up_s=1.0)
+    shim = await shims.start("alice", home=str(file / "home"), pace={"GIVE_UP_S": 1.0})
     assert str(file / "home") in await open_to_error(shim)
     assert str(file / "home") in await open_to_error(shim)
     assert shim.process.returncode is None
     shim.close()
-    assert await shim.ended(within_s=SOON_S) == 0
+    assert await shim.ended() == 0
 
 
 async def test_a_broken_database_is_named_in_the_answer_and_once_it_is_whole_all_goes_on(
     home: Home, shims: Shims
 ) -> None:
     database = break_database(home)
-    shim = await shims.start("alice", give_up_s=2.0)
+    shim = await shims.start("alice", pace={"GIVE_UP_S": 2.0})
     assert "tellwire.db" in await open_to_error(shim)
     seen: set[int] = set()
     began = time.monotonic()

@@ -12,14 +12,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tellwire
-from tellwire.spawn.environments import environment_of
-from tellwire.spawn.launch import environment_of_process
+from tellwire.children.environments import environment_of
+from tellwire.children.process import environment_of_process
 from tests.integration.world import ROOT, Home, Join, read_proc, take, tellwire_command, until
 from tests.surfaces.cli_world import run
 
@@ -69,6 +70,13 @@ def processes_of(home: Home) -> list[int]:
     return found
 
 
+def end_children(home: Home) -> None:
+    """End what is left of them; some end by themselves meanwhile."""
+    for pid in processes_of(home):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def tmux(home: Home, *words: str) -> str:
     """What a command to the home's own tmux says; nothing if it does not run."""
     command = ["tmux", "-S", str(home.path / "children" / "tmux"), *words]
@@ -83,8 +91,7 @@ async def boss(home: Home, join: Join) -> AsyncIterator[tellwire.Agent]:
     finally:
         home.end()
         await asyncio.to_thread(tmux, home, "kill-server")
-        for pid in processes_of(home):
-            os.kill(pid, signal.SIGKILL)
+        end_children(home)
 
 
 async def spawn(boss: tellwire.Agent, name: str, *words: str, **options: Any) -> Any:

@@ -1,6 +1,7 @@
 """Full disks and bad files: nothing acknowledged is lost, nothing is overwritten, and the reason is told."""
 
 import asyncio
+import errno
 import os
 import shutil
 import sqlite3
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import tellwire
+from tellwire.daemon import explain_start
 from tests.integration.program import StartProgram
-from tests.integration.world import ROOT, Home, tellwire_command
+from tests.integration.world import ROOT, WITHIN_S, Home, tellwire_command
 
 ROW = "x" * 4_000
 
@@ -77,6 +79,52 @@ async def drain(agent: tellwire.Agent, count: int) -> list[int]:
     return got
 
 
+@pytest.mark.requirement("NET-9", "SEC-3")
+def test_a_broker_that_cannot_store_its_start_says_so_and_starts_with_the_next_command(home: Home) -> None:
+    """A lock on the file by another program stands for the full disk."""
+    home.up()
+    assert home.tellwire("down").returncode == 0
+    blocker = sqlite3.connect(home.settings.database, isolation_level=None)
+    blocker.execute("begin immediate")
+    for words in (("up", "--detach"), ("up",), ("list",)):
+        done = home.tellwire(*words)
+        assert done.returncode == (74 if words[0] == "up" else 69)
+        assert "The broker cannot start." in done.stderr
+        assert "goes on by itself" not in done.stderr
+        assert "Traceback" not in done.stderr
+    blocker.execute("rollback")
+    blocker.close()
+    assert home.tellwire("list").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "free", "told"),
+    [
+        (
+            tellwire.TellwireError("storage_full", "The file is full."),
+            1000,
+            "has 0 KiB free, and 1024 KiB are needed",
+        ),
+        (tellwire.TellwireError("storage_broken", "I/O error."), 1000, "has 0 KiB free"),
+        (OSError(errno.ENOSPC, "No space left"), 1000, "has 0 KiB free"),
+        (OSError(errno.EROFS, "Read-only file system"), 1 << 30, "Read-only file system"),
+        (tellwire.TellwireError("storage_full", "It is locked."), 1 << 30, "It is locked"),
+    ],
+)
+def test_a_full_disk_at_the_start_is_told_in_full(
+    error: OSError | tellwire.TellwireError, free: int, told: str
+) -> None:
+    explained = explain_start(error, Path("/home/u/tellwire"), free)
+    assert isinstance(explained, tellwire.TellwireError)
+    assert (explained.code, told in explained.message) == ("storage_full", True)
+    assert "try again" in explained.advice
+
+
+def test_what_is_no_full_disk_is_told_as_it_is() -> None:
+    for error in (tellwire.TellwireError("database_corrupt", "x"), OSError(errno.EACCES, "x")):
+        assert explain_start(error, Path("/x"), 1 << 30) is error
+
+
 @pytest.mark.requirement("NET-9")
 async def test_the_broker_goes_on_by_itself_once_the_disk_has_room_again(home: Home) -> None:
     """A lock on the file by another program stands for the full disk: both clear by themselves."""
@@ -92,7 +140,7 @@ async def test_the_broker_goes_on_by_itself_once_the_disk_has_room_again(home: H
         blocker.execute("rollback")
         blocker.close()
         bodies: list[str] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             while "now" not in bodies:
                 await refusal_of(alice.send("bob", "now"))
                 bodies += [message.body for message in await bob.messages(wait_s=0.1)]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +10,13 @@ from typing import Any
 import pytest
 
 from tellwire import Agent
-from tellwire.integrations.install.endpoint import HookEndpoint
+from tellwire.install.endpoint import HookEndpoint
 from tests.integration.fake_claude import SESSION as KID
 from tests.integration.fake_clients import FakeClient
 from tests.integration.hook_client import SESSION, Client, activity, open_client, restart, state_of
 from tests.integration.leave import PROGRAMS, served, written
 from tests.integration.test_hook_doors import post
-from tests.integration.test_spawning import processes_of
+from tests.integration.test_spawning import end_children
 from tests.integration.world import ROOT, Home, Join, until
 
 STRANGE = "11111111-1111-4111-8111-111111111111"
@@ -61,8 +59,7 @@ async def boss(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> A
             yield client
     finally:
         home.end()
-        for pid in processes_of(home):
-            os.kill(pid, signal.SIGKILL)
+        end_children(home)
 
 
 @pytest.mark.requirement("CHILD-5", stage="lineage")
@@ -77,6 +74,7 @@ async def test_a_stranger_in_the_folder_of_a_scoped_child_is_not_that_child(
     started = await boss.do("tellwire", words=["spawn", *words])
     assert started["code"] == 0, started
     await until(lambda: busy(alice, "kid"), what="a child at work")
+    await until(lambda: "messages_delivered" in home.tellwire("audit").stdout, what="it has its task")
     sent = await alice.send("kid", "For the kid alone.")
     told = {"session_id": STRANGE, "cwd": str(ROOT), "kind": CLAUDE}
     asked = written(CLAUDE, tmp_path / "README.md")

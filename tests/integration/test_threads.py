@@ -14,14 +14,13 @@ from typing import Any, cast
 import pytest
 
 from tellwire import Agent
-from tellwire.broker.engine import Engine
-from tellwire.gateways import threads as module
-from tellwire.gateways.app_server import AppServer, AppServerError
-from tellwire.gateways.joining import PROBE
-from tellwire.gateways.threads import Threads
-from tellwire.integrations.codex import NAME
-from tellwire.integrations.hooks import HookEvent
-from tests.integration.hook_client import CODEX, Client, activity, read, restart, state_of
+from tellwire.clients.codex import threads as module
+from tellwire.clients.codex.app_server import AppServer, AppServerError
+from tellwire.clients.codex.threads import CodexThreads
+from tellwire.clients.events import HookEvent
+from tellwire.clients.ports import PROBE, SessionPort
+from tellwire.clients.ports import QUEUE_NAME as NAME
+from tests.integration.hook_client import CODEX, PATIENT, Client, activity, read, restart, state_of
 from tests.integration.world import Home, Join, until
 
 NUMBERS = itertools.count(1)
@@ -80,8 +79,13 @@ def text_of(answer: dict[str, Any]) -> str:
 
 
 @asynccontextmanager
-async def open_server(home: Home, folder: Path, manner: str = "good") -> AsyncGenerator[Server]:
-    """An app-server without sessions; it ends with the block."""
+async def open_server(
+    home: Home, folder: Path, manner: str = "good", *, patient: bool = True
+) -> AsyncGenerator[Server]:
+    """An app-server without sessions; it ends with the block.
+
+    One hook that gives up has the other sessions' hooks wait for nothing: they have the same process above.
+    """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.integration.app_server", CODEX, "app-server", manner),
         env={**home.environment(), "CODEX_HOME": str(folder)},
@@ -89,7 +93,7 @@ async def open_server(home: Home, folder: Path, manner: str = "good") -> AsyncGe
         stdout=asyncio.subprocess.PIPE,
     )
     client = Client(process, folder / "rollout.jsonl")
-    await client.do("who")
+    await client.do("be_patient" if patient else "who")
     try:
         yield Server(client)
     finally:
@@ -99,7 +103,7 @@ async def open_server(home: Home, folder: Path, manner: str = "good") -> AsyncGe
 @pytest.fixture
 def running(home: Home) -> Home:
     """A home with a broker."""
-    home.up()
+    home.up(PATIENT)
     return home
 
 
@@ -174,6 +178,37 @@ async def test_a_session_whose_terminal_is_closed_is_offline_and_its_mail_waits(
         await server.stop(one)
         await until(lambda: activity(alice, "one"), what="one idle")
         assert await status(alice, "one") == "online"
+
+
+@pytest.mark.requirement("REC-1", "WAKE-1", stage="clients")
+@pytest.mark.parametrize("last", ["Stop", "SessionEnd"])
+@pytest.mark.parametrize("broker", ["the same", "another"])
+async def test_a_session_that_is_resumed_is_woken_for_its_mail_before_its_first_prompt(
+    running: Home, codex_home: Path, join: Join, last: str, broker: str
+) -> None:
+    alice = await join("alice")
+    shop = codex_home / "shop"
+    shop.mkdir()
+    async with open_server(running, codex_home) as server:
+        one = thread_id()
+        await server.client.do("begin", thread=one, name="", cwd=str(shop))
+        await server.start(one, "shop-codex", alice)
+        await server.prompt(one)
+        server.client.ask("user", "Work.")
+        server.client.answer("Done.")
+        await server.close(one)
+        await server.client.hook(last, session_id=one)
+        await until(lambda: offline(alice, "shop-codex"), what="shop-codex offline")
+        sent = await alice.send("shop-codex", "Is it done?")
+        assert (sent.status, await state_of(alice, sent.id)) == ("queued", ("pending", ""))
+        if broker == "another":
+            running.signal(Home.KILL)
+        await server.client.do("begin", thread=one, name="", cwd=str(shop))
+        (item,) = await queued(server, one)
+        assert "Is it done?" in item["input"][0]["text"]
+        await take_up(server, one)
+        await until(lambda: read(alice, sent.id), what="it was read")
+        assert [peer.name for peer in await alice.peers(all=True)] == ["shop-codex"]
 
 
 async def test_a_turn_that_runs_when_its_terminal_is_closed_ends_first(
@@ -341,7 +376,7 @@ async def test_without_a_word_of_the_server_no_mail_enters_a_wrong_session(
     running: Home, codex_home: Path, join: Join, manner: str
 ) -> None:
     alice = await join("alice")
-    async with open_server(running, codex_home, manner) as server:
+    async with open_server(running, codex_home, manner, patient=False) as server:
         threads = [await server.begin(name) for name in ("one", "two")]
         await alice.send("one", "Is it done?")
         for thread in threads:
@@ -354,9 +389,9 @@ async def test_without_a_word_of_the_server_no_mail_enters_a_wrong_session(
 async def test_a_server_that_does_not_answer_costs_its_hooks_little(
     running: Home, codex_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = cast("Engine", object())  # whose a thread is, is no business of it
+    port = cast("SessionPort", object())  # whose a thread is, is no business of it
     async with open_server(running, codex_home, "mute") as server:
-        threads, words = Threads(engine), [f"{server.client.pid}.1"]
+        threads, words = CodexThreads(port), [f"{server.client.pid}.1"]
         event = HookEvent(what="tool_used", name="PostToolUse", session=thread_id())
 
         async def hook_s() -> float:
@@ -369,7 +404,7 @@ async def test_a_server_that_does_not_answer_costs_its_hooks_little(
         assert await server.client.do("asked") == 1
         monkeypatch.setattr(module, "PROBE_S", 0.01)
         monkeypatch.setattr(module, "SILENT_S", (0.3, 60.0))
-        threads = Threads(engine)
+        threads = CodexThreads(port)
 
         async def asked() -> int:
             await hook_s()

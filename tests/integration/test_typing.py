@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tellwire import Agent
-from tellwire.spawn.panes import WAKE_LINE
+from tellwire.daemon import Times
+from tellwire.sessions.typing import TypingTimes
+from tellwire.system.panes import WAKE_LINE
+from tellwire.wiring import SessionTimes
 from tests.integration.test_panes import Screen
 from tests.integration.tmux import Tmux
 from tests.integration.world import Home, Join, pass_time, until
@@ -40,10 +44,28 @@ class Client(Screen):
         )
 
 
+HASTY = Times(sessions=SessionTimes(typing=TypingTimes(started_s=1.0, again_s=(0.5,))))
+
+
 @pytest.fixture
 async def client(home: Home, tmp_path: Path) -> AsyncIterator[Client]:
     """An idle client that waits for its user."""
     home.up()
+    async with open_client(home, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def hasty(home: Home, tmp_path: Path) -> AsyncIterator[Client]:
+    """The same before a broker that soon gives up, and soon tries again."""
+    home.up(HASTY)
+    async with open_client(home, tmp_path) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def open_client(home: Home, tmp_path: Path) -> AsyncGenerator[Client]:
+    """A client in a tmux of its own; both end with the block."""
     usual = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TERM": "xterm", "LANG": "C.UTF-8"}
     words = (sys.executable, "-m", "tests.integration.prompting", str(tmp_path), "worker")
     async with Tmux.open(*words, environment={**usual, "TELLWIRE_HOME": str(home.path)}) as tmux:
@@ -117,13 +139,14 @@ async def in_the_way(agent: Agent, note: str) -> bool:
 
 
 @pytest.mark.requirement("WAKE-1", stage="clients")
-async def test_what_was_in_the_way_is_tried_again(client: Client, join: Join) -> None:
+async def test_what_was_in_the_way_is_tried_again(hasty: Client, join: Join) -> None:
+    client = hasty
     alice = await join("alice")
     await client.tmux.run("copy-mode")
     sent = await alice.send("worker", "Is it done?")
     await until(lambda: in_the_way(alice, "its pane is in copy mode"), what="the note")
     await client.tmux.run("send-keys", "-X", "cancel")
-    await until(lambda: client.entered, within_s=30, what="a line")
+    await until(lambda: client.entered, what="a line")
     assert [each["line"] for each in client.entered] == [WAKE_LINE]
     assert sent.id in client.entered[0]["given"]
 
@@ -165,7 +188,8 @@ async def test_a_setting_switches_typing_off(home: Home, tmp_path: Path, join: J
         assert not (tmp_path / "lines").exists()
 
 
-async def test_a_line_that_starts_nothing_is_not_typed_again(client: Client, join: Join, home: Home) -> None:
+async def test_a_line_that_starts_nothing_is_not_typed_again(hasty: Client, join: Join, home: Home) -> None:
+    client = hasty
     alice = await join("alice")
     client.tell(do="ignore")
     await until((client.folder / "answers").exists, what="its word")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tellwire
-from tellwire.gateways.turns import RETRY_LINE
+from tellwire.sessions.turns import RETRY_LINE
 from tests.integration.hook_client import Claude, open_claude, restart
 from tests.integration.world import WITHIN_S, Home, Join
 

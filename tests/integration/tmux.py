@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.integration.world import ROOT
 
-COMMAND_S = 10.0
+COMMAND_S = 60.0
 
 
 class Tmux:
@@ -33,7 +33,7 @@ class Tmux:
     @asynccontextmanager
     async def open(cls, *words: str, environment: Mapping[str, str] | None = None) -> AsyncGenerator[Tmux]:
         """A server whose first pane runs a program; all of it ends with the block."""
-        tmux = cls(Path(tempfile.mkdtemp(prefix="plv-tmux-")))
+        tmux = cls(Path(tempfile.mkdtemp(prefix="tlw-tmux-")))
         try:
             (tmux.folder / "conf").write_text("set -g remain-on-exit on\nset -s escape-time 0\n")
             pairs = [
@@ -82,7 +82,13 @@ class Tmux:
         fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("4H", 30, 120, 0, 0))
         words = ["tmux", "-u", "-S", str(self.folder / "socket"), "attach"]
         person = subprocess.Popen(
-            words, stdin=there, stdout=there, stderr=there, env=self._environment(), start_new_session=True
+            words,
+            stdin=there,
+            stdout=there,
+            stderr=there,
+            env=self._environment(),
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - one system call
         )
         os.close(there)
         self._people.append((person, here))

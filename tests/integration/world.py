@@ -17,14 +17,20 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from tellwire import Agent, Message
-from tellwire.settings import Settings, load_settings
+from tellwire.protocol.errors import ERRORS
+from tellwire.settings import Settings, broker_environment, load_settings
+from tests.integration.warm import WARM, WARM_MCP, Warm
+
+if TYPE_CHECKING:
+    from tellwire.daemon import Times  # every program of a test would import it
 
 ROOT = Path(__file__).parent.parent.parent
 POLL_S = 0.01
-WITHIN_S = 40.0
+WITHIN_S = 60.0
+"""The bound of a wait for an event: generous, for a busy machine; it costs nothing where the event comes."""
 LINE_BYTES_MAX = 8 << 20
 
 T = TypeVar("T")
@@ -95,14 +101,26 @@ class Home:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=40,
+            timeout=WITHIN_S,
             check=False,
         )
 
-    def up(self, **settings: object) -> int:
-        """Start a broker in the background; its pid."""
-        done = self.tellwire("up", "--detach", **settings)
-        assert done.returncode == 0, done.stderr
+    def up(self, times: Times | None = None, /, **settings: object) -> int:
+        """Start a broker in the background, which may wait for other times than usual; its pid."""
+        return self._up(WARM, self.environment(**settings), times)
+
+    def up_for_mcp(self, **settings: object) -> int:
+        """Start one that has the MCP SDK loaded already."""
+        return self._up(WARM_MCP, self.environment(**settings))
+
+    def up_first(self) -> None:
+        """Start the first broker of this home as a client would; clients start the later ones."""
+        if not self.pid:
+            self._up(WARM, broker_environment(self.settings))
+
+    def _up(self, warm: Warm, environment: dict[str, str], times: Times | None = None) -> int:
+        code, words = warm.up(environment, times)
+        assert code in (0, ERRORS["already_running"].exit), words
         return self.pid
 
     def status(self) -> dict[str, Any]:
@@ -136,10 +154,17 @@ class Home:
             if mark in read_proc(pid, "environ").split(b"\0") and read_proc(pid, "cmdline")
         ]
 
+    def _holders(self) -> list[int]:
+        """Living brokers with a file of this home open, also one that was removed."""
+        folder = f"{self.path}/"
+        return [
+            pid for pid in tellwire_processes() if any(file.startswith(folder) for file in open_files(pid))
+        ]
+
     def end(self) -> None:
         """Leave no process of this home behind."""
         deadline = time.monotonic() + WITHIN_S
-        while pids := {*self.starters(), *self.brokers()}:
+        while pids := {*self.starters(), *self._holders()}:
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -14,6 +14,7 @@ from hypothesis.stateful import (
 )
 
 from tellwire.core.context import (
+    Caller,
     ExpireDue,
     ForgetAbsent,
     HandOver,
@@ -29,7 +30,7 @@ from tellwire.protocol.operations.agents import UpdateAgent
 from tellwire.protocol.operations.messages import SendMessage, Sent
 from tellwire.protocol.operations.topics import Subscribe, Unsubscribe
 from tests.properties.world import PULLING, Ledger
-from tests.unit.mesh import Mesh
+from tests.unit.mesh import OPERATOR, Mesh
 
 NAMES = st.sampled_from(["ann", "bob", "cat", "Bob"])
 SELDOM = st.integers(0, 5).map(lambda number: number == 3)
@@ -70,10 +71,10 @@ class KernelMachine(RuleBasedStateMachine):
         self.fetches: dict[tuple[str, str], dict[str, list[str]]] = {}
         """Of each agent's session: by its calls, what they were answered with."""
 
-    def attempt(self, command: Any, name: str | None = None) -> Any:
+    def attempt(self, command: Any, name: str | None = None, caller: Caller | None = None) -> Any:
         """Run a command; a refusal is an answer too."""
         try:
-            caller = self.mesh.caller(name) if name is not None else None
+            caller = self.mesh.caller(name) if name is not None else caller
             return self.mesh.run(command, caller) if caller is not None else self.mesh.run(command)
         except TellwireError:
             return None
@@ -136,12 +137,12 @@ class KernelMachine(RuleBasedStateMachine):
     @precondition(some_agents)
     @rule(place=PLACES, name=NAMES, suffix=st.booleans())
     def rename(self, place: int, name: str, suffix: bool = False) -> None:
-        """It may be the name of somebody who is away: then one goes on as that agent."""
+        """The operator may say: the name of somebody who is away; then one goes on as that agent."""
         own = self.mesh.agent(self.pick(place))
         mail = {
             agent.id: sorted([*agent.pending, *agent.leased]) for agent in self.mesh.state.agents.values()
         }
-        record = self.attempt(UpdateAgent(name=name, suffix=suffix), own.name)
+        record = self.attempt(UpdateAgent(agent=own.name, name=name, suffix=suffix), caller=OPERATOR)
         if record is None or record.id == own.id:
             return
         bearer = self.mesh.state.agents[record.id]

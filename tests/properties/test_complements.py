@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.spawn.complements import complement, is_plain
+from tellwire.clients.claude.deny_rules import complement, is_plain
 
 NAMES = st.text("abcAB01._- ", min_size=1, max_size=4).filter(
     lambda name: name[0] not in " -" and name.strip(".")

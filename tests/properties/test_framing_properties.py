@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tellwire.core.framing import neutralise, render_batch, render_message, render_network, render_page
-from tellwire.core.modes import MODES
+from tellwire.core.mail.framing import neutralise, render_batch, render_message, render_network, render_page
+from tellwire.core.mail.modes import MODES
 from tellwire.protocol.operations.messages import MessageRecord
 
 pytestmark = pytest.mark.requirement("SEC-2", stage="mcp")
@@ -100,7 +100,7 @@ PIECES = [
         "\\t",
         "\u0301",
         "ﬆ",
-        "‹",
+        "¦",
         "</peer-message>",
         "@",
         ".",
@@ -134,7 +134,7 @@ FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
     "\ud800-\udfff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
-OUR_TAG = re.compile(r"<[^\w<>[‹]*peer[\s._-]*(?:message|context)", re.IGNORECASE)
+OUR_TAG = re.compile(r"<[^\w<>[¦]*peer[\s._-]*(?:message|context)", re.IGNORECASE)
 CODE = [
     *[
         "List<int>",
@@ -269,7 +269,7 @@ def test_any_page_is_one_safe_frame(body: Any, offset: int, chars: int) -> None:
     assert (len(whole), len(frame.body)) == (total, end - start)
     assert end - start <= chars or start == total
     assert neutralise(frame.body) == frame.body
-    assert all(shown in (sign, "‹") for shown, sign in zip(frame.body, whole[start:end], strict=True))
+    assert all(shown in (sign, "¦") for shown, sign in zip(frame.body, whole[start:end], strict=True))
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=12).map("".join), st.integers(100, 200))

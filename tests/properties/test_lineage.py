@@ -20,16 +20,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tellwire.core.children import ENDINGS
-from tellwire.core.claims import overlaps
+from tellwire.core.children.claims import overlaps
+from tellwire.core.children.lineage import APPLIERS
+from tellwire.core.children.scopes import claims_of, line_above, owner_of
+from tellwire.core.children.spawn import ENDINGS
 from tellwire.core.context import EndSession, HandOver, NoteChildEnd, ReserveAsk, StartBroker
 from tellwire.core.limits import Limits
-from tellwire.core.lineage import APPLIERS
-from tellwire.core.scopes import claims_of, line_above, owner_of
 from tellwire.core.state import format_snapshot, parse_snapshot
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import Audience, MessageQueued
-from tellwire.protocol.lineage import (
+from tellwire.protocol.events.children import (
     ChildConfirmed,
     ChildEnded,
     ChildFailed,
@@ -460,7 +460,7 @@ def test_a_long_day_of_families_keeps_every_promise(seed: int) -> None:
     chance, machine = random.Random(seed), FamilyMachine()
     machine.begin()
     deepest = 0
-    for _ in range(300):
+    for _ in range(400):
         act(machine, chance)
         machine.no_path_has_two_writers()
         machine.no_scope_is_left_to_nobody()

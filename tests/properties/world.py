@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from math import inf
 
-from tellwire.core.names import FORMER_NAMES_MAX
+from tellwire.core.agents.names import FORMER_NAMES_MAX
 from tellwire.core.state import Agent, Receipt
 from tellwire.protocol.events import (
     AgentForgotten,

@@ -15,7 +15,7 @@ from tellwire.broker.loading import load_state
 from tellwire.broker.ports import Journal
 from tellwire.core.context import Caller
 from tellwire.core.limits import Limits
-from tellwire.core.records import Commit
+from tellwire.core.record.stored import Commit
 from tellwire.core.state import State
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.frames import parse_broker_frame

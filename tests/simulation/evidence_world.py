@@ -19,22 +19,23 @@ from unittest import mock
 
 from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
+from tellwire.broker.own_calls import Desk
 from tellwire.broker.server import Server
+from tellwire.clients import CLIENTS
+from tellwire.clients.opencode.facts import OPENCODE
+from tellwire.clients.pi.facts import PI
 from tellwire.core.context import Caller, EndSession
 from tellwire.core.limits import Limits
 from tellwire.core.state import Agent
-from tellwire.gateways.books import Book
-from tellwire.gateways.desk import Desk
-from tellwire.gateways.hooks import Hooks
-from tellwire.gateways.inside import INTEGRATIONS
-from tellwire.integrations.opencode import make_opencode
-from tellwire.integrations.pi import make_pi
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.ids import parse_message_id
 from tellwire.protocol.operations.agents import PathRecord, RegisterAgent
 from tellwire.protocol.operations.messages import SendMessage
-from tellwire.spawn.panes import WAKE_LINE
+from tellwire.sessions.client_session import Book
+from tellwire.sessions.tracker import Hooks
 from tellwire.store.memory_journal import MemoryJournal
+from tellwire.system.panes import WAKE_LINE
+from tests.clients import requests_of
 from tests.simulation.agent_models import MODELS, PID, Claude, Entry, Model, Plugin, marks_of
 
 FRAME = re.compile(r"<peer-message id=(\w+) from=[^>]*>")
@@ -167,8 +168,9 @@ class World:
             greeting_s=5,
             connections_max=10,
         )
-        self.plugins = {each.kind: each for each in (make_opencode(), make_pi())}
-        self.hooks = Hooks(self.engine, server, {**INTEGRATIONS, **self.plugins}, self.folder / "marks")
+        self.plugins = {each.kind: each for each in (OPENCODE.opened(), PI.opened())}
+        clients = {each.kind: each for each in CLIENTS}
+        self.hooks = Hooks(self.engine, server, {**clients, **self.plugins}, self.folder / "marks")
         self.hooks.wake_line = WAKE_LINE
         self.hooks.wakers[self.model.kind] = [self]
 
@@ -191,7 +193,7 @@ class World:
         }
         fate, self.fate = self.fate, ""
         if plugin := self.plugins.get(model.kind):
-            plugin.take(plugin.parse(payload), payload)
+            requests_of(plugin).take(plugin.hooks.parse(payload), payload)
         heard = await self.hooks.handle(model.kind, payload, [self.seat.word], lambda: fate != "late")
         assert not (heard and fate == "late"), "mail for a hook that had given up"
         if fate:
@@ -259,7 +261,7 @@ class World:
             if plugin and self.model.turn is None and self.model.has_waiter:
                 held = marks_of(self.model.entries)
                 told = {"hook_event_name": "session_started", "session_id": self.model.session, "held": held}
-                plugin.take(plugin.parse(told), told)
+                requests_of(plugin).take(plugin.hooks.parse(told), told)
 
     # -- steps
 

@@ -15,6 +15,7 @@ from tellwire.protocol.operations.agents import RegisterAgent, UnregisterAgent
 from tellwire.protocol.operations.base import Reply
 from tellwire.protocol.operations.broker import BrokerStatus
 from tellwire.protocol.operations.messages import ClaimMessages, ConfirmMessages, Offer, SendMessage
+from tellwire.store.head import load_head
 from tellwire.store.memory_journal import MemoryJournal
 from tellwire.store.sqlite_journal import SqliteJournal
 from tests.simulation.bench import Bench, offers, repeats
@@ -148,6 +149,22 @@ class Idle:
         raise AssertionError(error)
 
 
+@pytest.mark.requirement("NET-11", stage="shell")
+def test_the_proof_follows_the_journal_also_if_it_is_never_idle(tmp_path: Path) -> None:
+    path = tmp_path / "tellwire.db"
+    bench = Bench(SqliteJournal(path), Limits())
+    idle = Idle(bench)
+    alice, _bob = bench.join("alice"), bench.join("bob")
+    for _ in range(300):  # 20 ms each: six seconds in which something is committed before every look
+        send(bench, alice, "more")
+        delay, act = idle.timers.pop(0)
+        idle.time.pass_by(delay)
+        act()
+    head = load_head(path)
+    assert head is not None
+    assert bench.life.engine.state.seq - head.seq <= 150  # two seconds' worth
+
+
 def test_idle_moments_fill_the_derived_tables_and_come_to_rest(bench: Bench) -> None:
     idle = Idle(bench)
     alice, bob = bench.join("alice"), bench.join("bob")
@@ -195,12 +212,12 @@ def test_history_goes_after_its_time_and_open_mail_stays(
     old = send(bench, alice, *"abcdef")
     bench.call(bob, ConfirmMessages(ids=old[:5]))
     idle.rest()
-    bench.time.wall += 1e6
+    bench.life.engine.clock.awake += 1e6  # it ran for so long
     for _ in range(3):
         recent = send(bench, alice, *"uvwxyz", to="bob")
         bench.call(bob, ConfirmMessages(ids=recent))
         idle.rest()
-    bench.time.wall += 4000
+    bench.life.engine.clock.awake += 4000
     send(bench, alice, "last")
     idle.rest()
     kept = {message.body for message in journal.messages(list(range(1, bench.life.state.seq + 1)))}

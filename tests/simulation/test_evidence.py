@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tellwire.integrations.transcripts import decoded, listed, mapping, string
+from tellwire.clients.reader import decoded, listed, mapping, string
 from tests.simulation.agent_models import MODELS, Claude, Codex, Gemini, Model
 from tests.simulation.evidence_world import own_time, play, tell
 from tests.unit.transcripts import recorded_lines

@@ -230,10 +230,20 @@ def absent(bench: Bench) -> tuple[Port, Port]:
     return alice, bench.join("new", pulls=True)
 
 
+def operator(bench: Bench) -> Port:
+    """Only the operator may have an agent go on as one that is away."""
+    port = Port(bench.life)
+    port.caller = Caller(kind="operator")
+    return port
+
+
+BY_OPERATOR = UpdateAgent(agent="new", name="old")
+
+
 def test_a_connection_goes_along_when_its_agent_goes_on_as_another(bench: Bench) -> None:
     alice, new = absent(bench)
     before = new.caller.agent
-    record = bench.call(new, UpdateAgent(name="old"))
+    record = bench.call(operator(bench), BY_OPERATOR)
     assert (new.caller.agent, new.caller.holds, told(new)) == (record.id, True, [1])
     assert set(bench.life.engine.delivery.sessions) == {alice.caller.agent, record.id}
     assert take(bench, new, "1") == ["waits"]
@@ -270,9 +280,9 @@ def test_who_only_speaks_for_an_agent_takes_neither_its_mail_nor_its_connection(
 
 
 def test_a_session_finds_the_other_agent_again_after_a_crash(bench: Bench) -> None:
-    _, new = absent(bench)
+    absent(bench)
     bench.tap.fate = lambda: "after"
-    bench.submit(new, UpdateAgent(name="old"))
+    bench.submit(operator(bench), BY_OPERATOR)
     with pytest.raises(Crash):
         bench.life.run()
     bench.works()
@@ -288,7 +298,7 @@ def test_a_take_over_that_cannot_be_stored_never_was(bench: Bench) -> None:
     alice, new = absent(bench)
     before = new.caller.agent
     bench.full()
-    assert bench.call(new, UpdateAgent(name="old")).code == "storage_full"
+    assert bench.call(operator(bench), BY_OPERATOR).code == "storage_full"
     assert (new.caller.agent, new.caller.holds) == (before, True)
     assert set(bench.life.engine.delivery.sessions) == {alice.caller.agent, before}
     bench.works()
@@ -315,10 +325,11 @@ def test_joining_and_a_take_over_in_one_tick_that_cannot_be_stored_never_were(be
 
 
 def test_who_was_silent_is_dismissed_when_another_goes_on_as_it(bench: Bench) -> None:
-    old, new = bench.join("old"), bench.join("new")
+    old = bench.join("old")
+    bench.join("new")
     bench.life.engine.submit_own(MarkSilent(old.caller.agent))
     bench.life.run()
-    bench.call(new, UpdateAgent(name="old"))
+    bench.call(operator(bench), BY_OPERATOR)
     assert (old.farewell, old.caller.agent) == ("session_replaced", "")
     bench.end(old, "old")
     bench.life.run()

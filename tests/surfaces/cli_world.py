@@ -36,11 +36,21 @@ def environment(home: Home, **settings: object) -> dict[str, str]:
 def run(home: Home, *words: str, stdin: str | bytes = b"", click: bool = False, **settings: Any) -> Done:
     """Run a command as a script: no terminal, no agent above. `click` leaves the fast commands out."""
     command = [sys.executable, "-c", CLICK, *words] if click else tellwire_command(*words)
+    variables = environment(home, **settings)
+    return _run(variables, command, stdin if isinstance(stdin, bytes) else stdin.encode())
+
+
+def run_program(home: Home, command: list[str], **variables: str) -> Done:
+    """Run any program as a script."""
+    return _run({**environment(home), **variables}, command, b"")
+
+
+def _run(variables: dict[str, str], command: list[str], stdin: bytes) -> Done:
     done = subprocess.run(
         command,
-        env=environment(home, **settings),
+        env=variables,
         cwd=ROOT,
-        input=stdin if isinstance(stdin, bytes) else stdin.encode(),
+        input=stdin,
         capture_output=True,
         timeout=60,
         check=False,
@@ -49,8 +59,27 @@ def run(home: Home, *words: str, stdin: str | bytes = b"", click: bool = False, 
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def run_at_terminal(home: Home, *words: str, columns: int = 80, **variables: str) -> Done:
-    """Run a command at a terminal of its own; all it shows is in `out`."""
+def run_at_terminal(
+    home: Home, *words: str, columns: int = 80, types: bytes = b"", enough: bytes = b"", **variables: str
+) -> Done:
+    """Run a command at a terminal of its own, as `run_program_at_terminal` does."""
+    command = tellwire_command(*words)
+    return run_program_at_terminal(home, command, columns=columns, types=types, enough=enough, **variables)
+
+
+def run_program_at_terminal(
+    home: Home,
+    command: list[str],
+    *,
+    columns: int = 80,
+    types: bytes = b"",
+    enough: bytes = b"",
+    **variables: str,
+) -> Done:
+    """Run any program at a terminal of its own; all it shows is in `out`.
+
+    `types` is typed at once; Ctrl-C is, as soon as the program has shown what is `enough`.
+    """
     master, slave = pty.openpty()
     env = {**environment(home), "TERM": "xterm", "COLUMNS": str(columns), **variables}
 
@@ -58,7 +87,7 @@ def run_at_terminal(home: Home, *words: str, columns: int = 80, **variables: str
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     child = subprocess.Popen(
-        tellwire_command(*words),
+        command,
         env=env,
         cwd=ROOT,
         stdin=slave,
@@ -68,7 +97,8 @@ def run_at_terminal(home: Home, *words: str, columns: int = 80, **variables: str
         preexec_fn=take_terminal,  # noqa: PLW1509 - it makes one system call, and takes no lock
     )
     os.close(slave)
-    shown = b""
+    os.write(master, types)
+    shown, stopped = b"", not enough
     deadline = time.monotonic() + WITHIN_S
     try:
         while time.monotonic() < deadline:
@@ -81,6 +111,9 @@ def run_at_terminal(home: Home, *words: str, columns: int = 80, **variables: str
                 if not chunk:
                     break
                 shown += chunk
+                if not stopped and enough in shown:
+                    os.write(master, b"\x03")
+                    stopped = True
         code = child.wait(timeout=WITHIN_S)
     finally:
         child.kill()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import mcp_types as types
 from mcp import Client, StdioServerParameters
 
-from tellwire.core.framing import BROKEN
+from tellwire.core.mail.framing import BROKEN
 from tests.integration.world import ROOT, WITHIN_S, Home, until
 
 SHIM = ROOT / "src" / "tellwire" / "relay" / "mcp_shim.py"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.mcp_world import Shim, cancellation, open_shims, result_of
-from tests.integration.test_spawning import none_left, processes_of
+from tests.integration.test_spawning import end_children, none_left, processes_of
 from tests.integration.world import Home, until
 from tests.surfaces.cli_world import run, run_at_terminal
 
@@ -24,12 +24,12 @@ SLEEP = ["sleep", "300"]
 @pytest.fixture
 async def alice(home: Home) -> AsyncIterator[Shim]:
     """A session with all tools; children end with the test."""
+    home.up_for_mcp()
     async with open_shims(home) as shims:
         try:
             yield await shims.open("alice", "--tools=all")
         finally:
-            for pid in processes_of(home):
-                os.kill(pid, signal.SIGKILL)
+            end_children(home)
 
 
 def question(command: list[str], **fields: Any) -> dict[str, Any]:
@@ -140,7 +140,8 @@ async def test_the_tool_is_there_on_request_only(home: Home) -> None:
 @pytest.mark.requirement("F2-9", stage="lineage")
 async def test_the_command_prints_the_answer(home: Home, alice: Shim) -> None:
     words = ("ask", "command", "What?", "--as", "mia")
-    assert (await asyncio.to_thread(run, home, *words, "--", *ANSWER)).out == "forty-two\n"
+    done = await asyncio.to_thread(run, home, *words, "--", *ANSWER)
+    assert done.out == "forty-two\n", done.err
     told = json.loads((await asyncio.to_thread(run, home, *words, "--json", "--", *ANSWER)).out)
     assert (told["client"], told["text"]) == ("command", "forty-two")
     assert told["took_s"] > 0

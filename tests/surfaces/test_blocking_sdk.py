@@ -90,7 +90,7 @@ def test_blocking_calls_go_on_through_a_kill(home: Home) -> None:
         waiting = pool.submit(bob.messages, 20.0)
         home.signal(home.KILL)
         alice.send("bob", "after the kill")
-        assert [message.body for message in waiting.result(timeout=20)] == ["after the kill"]
+        assert [message.body for message in waiting.result(timeout=60)] == ["after the kill"]
 
 
 def test_every_call_of_the_agent_has_its_blocking_twin() -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tellwire.core.limits import Limits
-from tellwire.core.reach import Contact
-from tellwire.core.waiting import NEEDS_S, PULL
-from tellwire.gateways.diagnosis import OLD_S, find_old_leases
-from tellwire.integrations.install.endpoint import load_endpoint
+from tellwire.core.mail.reach import Contact
+from tellwire.core.mail.waiting import NEEDS_S, PULL
+from tellwire.install.endpoint import load_endpoint
 from tellwire.protocol.operations.messages import SendMessage
+from tellwire.sessions.diagnosis import OLD_S, find_old_leases
 from tellwire.store.memory_journal import MemoryJournal
 from tests.integration.stand_in import RELAY
 from tests.integration.world import Home, Join, until
@@ -56,7 +56,7 @@ def test_without_a_broker_it_says_so_and_starts_none(home: Home) -> None:
 
 
 def test_a_broker_that_lives_and_cannot_be_reached_is_a_failure(home: Home) -> None:
-    home.up()
+    home.up(beat_s=600)  # it would bind its socket again
     home.settings.socket.unlink()
     done = doctor(home)
     assert done.code == 69

@@ -146,6 +146,13 @@ def full_disk(home: Home) -> Done:
     raise AssertionError("the store never filled up")
 
 
+def removed_database(home: Home) -> Done:
+    home.up()
+    run(home, "register", "bob")
+    home.settings.database.unlink()
+    return as_alice(home, "send", "bob", "into nowhere")
+
+
 def already_up(home: Home) -> Done:
     home.up()
     return run(home, "up")
@@ -177,6 +184,7 @@ SCENES: dict[str, Callable[[Home], Done]] = {
     "mailbox_full": lambda home: two_sends(home, mailbox_messages_max=1),
     "rate_limited": lambda home: two_sends(home, sends_per_s_max=0.5),
     "storage_full": full_disk,
+    "storage_gone": removed_database,
     "unreachable": lambda home: run(home, "status", "--json"),
     "not_started": lambda home: before_corrupt(home, "list", "--json"),
     "internal": damaged_message,
@@ -197,7 +205,7 @@ def test_a_code_is_reached_by_a_command(home: Home, code: str) -> None:
 STARTS: dict[str, Callable[[Home], Done]] = {
     "database_corrupt": lambda home: before_corrupt(home, "up", "--detach"),
     "database_newer": before_newer,
-    "storage_broken": lambda _home: run(Home(Path("/proc/plv-none")), "up", "--detach"),
+    "storage_broken": lambda _home: run(Home(Path("/proc/tlw-none")), "up", "--detach"),
     "already_running": already_up,
 }
 

@@ -22,7 +22,7 @@ from tellwire.cli.render import (
     render_status,
 )
 from tellwire.cli.render_records import render_audit, render_event, render_history, render_verdict
-from tellwire.cli.screen import Screen
+from tellwire.cli.screen import Screen, as_sent
 from tellwire.cli.shapes import whole_agents, whole_inbox, whole_sent
 from tellwire.cli.texts import clean, clean_lines, cut, pad, width_of, wrap
 from tests.surfaces.cli_world import check_golden
@@ -226,7 +226,7 @@ def test_agents_are_shown_as_the_samples_tell(name: str) -> None:
         *(render_agent(agent, now=NOW, screen=screen) for agent in WOKEN["agents"][:2]),
         render_checks(CHECKS, screen),
     ]
-    check_golden(f"agents.{name}.txt", "----\n".join(texts))
+    check_golden(f"agents.{name}.txt", as_sent("----\n".join(texts), is_terminal=False))
 
 
 @pytest.mark.parametrize("name", SCREENS)
@@ -236,7 +236,7 @@ def test_messages_are_shown_as_the_samples_tell(name: str) -> None:
     texts += [render_sent(sent, "bob", screen=screen) for sent in SENT.values()]
     texts += [render_status(STATUS, now=NOW, screen=screen)]
     texts += [render_error("No agent 'b\x1bob'.", "Did you mean bob?", screen)]
-    check_golden(f"messages.{name}.txt", "----\n".join(texts))
+    check_golden(f"messages.{name}.txt", as_sent("----\n".join(texts), is_terminal=False))
 
 
 @pytest.mark.parametrize("name", SCREENS)
@@ -245,7 +245,7 @@ def test_the_record_is_shown_as_the_samples_tell(name: str) -> None:
     texts = [render_history(HISTORY, now=NOW, screen=screen), render_audit(AUDIT, now=NOW, screen=screen)]
     texts += [render_event(EVENT, screen=screen)]
     texts += [render_verdict(verdict, screen=screen) for verdict in VERDICTS.values()]
-    check_golden(f"records.{name}.txt", "----\n".join(texts))
+    check_golden(f"records.{name}.txt", as_sent("----\n".join(texts), is_terminal=False))
 
 
 def test_documents_are_as_the_samples_tell() -> None:
@@ -298,6 +298,7 @@ def test_foreign_text_cannot_steer_a_terminal(screen: Screen) -> None:
     text += render_agents(agents, now=NOW, screen=screen)
     text += render_history([{**message, "recipients": []}], now=NOW, screen=screen)
     text += render_error(evil, evil, screen)
+    text = as_sent(text, is_terminal=False)
     for style in ("\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"):
         text = text.replace(style, "")
     assert [sign for sign in text if not sign.isprintable() and sign != "\n"] == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tellwire.core.modes import MODES
+from tellwire.core.mail.modes import MODES
 from tests.integration.world import Home, until
 from tests.surfaces.mcp_client import FORGED, Enter, Result, Session, broker_home, check_harmless, sessions
 
@@ -33,6 +33,7 @@ ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 def place() -> Iterator[Home]:
     """A home with a broker of its own."""
     with broker_home() as home:
+        home.up_for_mcp()
         yield home
 
 
@@ -141,10 +142,12 @@ async def test_mail_for_one_that_unregistered_waits_until_it_registers_again(ent
     assert (await call(main, "get_agent_info", agent_id="helper")).data["status"] == "offline"
     sent = await call(main, "send_message", agent_id=helper_id, message="later", mode="agree")
     assert (sent.data["status"], sent.data["delivery"]) == ("pending", "queued")
-    await helper.close()
-    back, back_id = await register(enter, "helper", "opencode")
-    assert back_id == helper_id
-    (message,) = await fetch(back)
+    stranger = await enter()
+    told = await call(stranger, "register_agent", name="helper", type="opencode", capabilities=[])
+    assert told.data["name"] == "helper-2", "whoever asks for the name does not get its mail"
+    back = await call(helper, "register_agent", name="helper", type="opencode", capabilities=[])
+    assert back.data["agent_id"] == helper_id
+    (message,) = await fetch(helper)
     assert message["message_id"] == sent.data["message_id"]
 
 

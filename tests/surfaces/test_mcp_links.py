@@ -25,7 +25,7 @@ from tests.surfaces.mcp_client import (
 def place() -> Iterator[Home]:
     """A home with a broker of its own, whose links take few turns."""
     with broker_home() as home:
-        home.up(link_turns_max=6, link_members_max=3)
+        home.up_for_mcp(link_turns_max=6, link_members_max=3)
         yield home
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 import tellwire
-from tests.integration.world import Home, Join, take, until
+from tests.integration.world import WITHIN_S, Home, Join, take, until
 
 
 async def collect(agent: tellwire.Agent, count: int) -> list[tellwire.Message]:
@@ -95,7 +95,7 @@ async def test_large_messages_come_within_the_window_of_bytes(home: Home, join: 
         await alice.send("bob", f"{number:02}" + "x" * 60_000)
     first = await take(bob, 8)
     assert len(first) == 512 * 1024 // 60_000
-    await until(lambda: bob.waiting == 20 - len(first), within_s=3)
+    await until(lambda: bob.waiting == 20 - len(first))
     await bob.confirm(first)
     rest = await collect(bob, 20 - len(first))
     assert [message.body[:2] for message in first + rest] == [f"{number:02}" for number in range(20)]
@@ -112,7 +112,7 @@ async def test_two_calls_that_take_at_once_never_double_lose_or_reorder(home: Ho
             mine += [message.body for message in part]
             await bob.confirm(part)
 
-    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(WITHIN_S), asyncio.TaskGroup() as tasks:
         for mine in seen:
             tasks.create_task(take(mine))
         for start in range(0, 500, 50):
@@ -143,7 +143,7 @@ async def test_a_cancelled_call_loses_nothing(home: Home, join: Join) -> None:
 async def test_iterating_confirms_a_message_when_the_next_is_asked_for(home: Home, join: Join) -> None:
     alice, bob = await join("alice"), await join("bob")
     ids = [(await alice.send("bob", number)).id for number in range(3)]
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(WITHIN_S):
         async for message in bob:
             assert await alice.status(message.id) == {"bob": "delivered"}
             for earlier in ids[: message.body]:
@@ -163,7 +163,7 @@ async def test_iterating_does_not_confirm_a_message_whose_treatment_raised(home:
             async for message in bob:
                 raise ZeroDivisionError(message.id)
 
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(WITHIN_S):
         with pytest.raises(ZeroDivisionError) as raised:
             await treat()
     sent = raised.value.args[0]
@@ -184,7 +184,7 @@ async def test_iterating_goes_on_through_a_kill_without_a_repeat(home: Home, joi
             if len(got) == 60:
                 return
 
-    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(WITHIN_S), asyncio.TaskGroup() as tasks:
         tasks.create_task(read())
         for number in range(60):
             await alice.send("bob", number)

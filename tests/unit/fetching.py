@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tellwire.core.context import Caller, MarkSilent
-from tellwire.core.framing import render_message
 from tellwire.core.kernel import Command
 from tellwire.core.limits import Limits
+from tellwire.core.mail.framing import render_message
 from tellwire.protocol.ids import parse_message_id
 from tellwire.protocol.operations.messages import Inbox, MessageRecord, PeekMessages, Taken
 from tests.unit.mesh import SCRIPT, Mesh

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from tellwire.core.children.scopes import Verdict, may_write
 from tellwire.core.context import NoteChildEnd, NoteChildStarted, NoteChildUp, ReportTurn, SweepLineage
-from tellwire.core.scopes import Verdict, may_write
 from tellwire.core.state import Child
 from tellwire.protocol.operations.agents import RegisterAgent, Registered
 from tellwire.protocol.operations.children import ChildRecord, SpawnAgent

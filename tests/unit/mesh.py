@@ -14,8 +14,8 @@ import pytest
 from tellwire.core.context import Caller, Context, EndSession, Header, NoteEvidence, ReturnLease, Settled
 from tellwire.core.kernel import Command, apply, apply_batch, decide
 from tellwire.core.limits import Limits
-from tellwire.core.records import StoredMessage
-from tellwire.core.settling import FinalReceipt, final_receipts, settle
+from tellwire.core.record.final_receipts import FinalReceipt, final_receipts, settle
+from tellwire.core.record.stored import StoredMessage
 from tellwire.core.state import Agent, State, format_snapshot
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent, Event, MessageQueued, format_batch, parse_batch

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tellwire.core.agents.names import next_name
 from tellwire.protocol.addresses import (
     NAME_LENGTH_MAX,
     RESERVED,
     is_name,
+    is_reserved,
     parse_address,
     parse_name,
     parse_topic,
@@ -58,11 +60,53 @@ def test_what_is_not_a_name_is_refused(name: str) -> None:
         parse_name(name)
 
 
+def test_both_names_of_the_broker_are_reserved() -> None:
+    assert {"tellwire", "palaver"} <= RESERVED
+
+
 @pytest.mark.parametrize("name", sorted(RESERVED))
 def test_a_reserved_word_is_nobodys_name_in_any_case(name: str) -> None:
     for form in (name, name.upper(), name.title()):
         with refused("name_invalid"):
             parse_name(form)
+
+
+@pytest.mark.requirement("SEC-1", "SEC-3")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("operator-2", "operator_", "operator.human", "0perator", "OPERAT0R", "op-er.a_tor", "0p3r4t0r"),
+        *("human-operator", "the.operator", "theoperator", "operators", "my-0perator", "Pala-ver", "p4l4v3r"),
+        *("tellwire", "te11wire", "tel1w1re", "al1", "a11", "a1l", "m3", "m-3", "y0u"[:0] + "u53r", "5y5tem"),
+    ],
+)
+def test_what_looks_like_a_reserved_word_is_reserved(name: str) -> None:
+    assert is_reserved(name)
+    with refused("name_invalid"):
+        parse_name(name)
+
+
+@pytest.mark.parametrize("name", ["operate", "cooperate", "shop-claude", "tellwire-claude", "users", "mel"])
+def test_what_only_holds_a_reserved_word_is_free(name: str) -> None:
+    assert parse_name(name) == name
+
+
+@pytest.mark.requirement("SEC-1")
+@given(st.sampled_from(sorted(RESERVED)), st.data())
+def test_no_disguise_of_a_reserved_word_is_a_name(word: str, data: st.DataObject) -> None:
+    digits = {"o": "0", "l": "1", "i": "1", "e": "3", "a": "4", "s": "5"}
+    letters = [data.draw(st.sampled_from([each, each.upper(), digits.get(each, each)])) for each in word]
+    marks = [data.draw(st.sampled_from(["", "", ".", "_", "-"])) for _ in word]
+    name = "".join(letter + mark for letter, mark in zip(letters, marks, strict=True)).rstrip(".-")
+    if is_name(name):
+        with refused("name_invalid"):
+            parse_name(name)
+
+
+@given(st.text("abmel-01345.", min_size=1, max_size=6), st.integers(1, 40))
+def test_a_number_behind_a_name_makes_no_reserved_word(asked: str, number: int) -> None:
+    if is_name(asked) and not is_reserved(asked):
+        assert not is_reserved(next_name(asked, number)[1])
 
 
 @given(st.text(max_size=100))

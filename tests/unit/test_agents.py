@@ -8,6 +8,7 @@ import pytest
 
 from tellwire.core.context import Caller
 from tellwire.core.limits import Limits
+from tellwire.core.state import format_snapshot, parse_snapshot
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AgentForgotten, AgentRegistered, SessionStarted
 from tellwire.protocol.operations.agents import (
@@ -206,6 +207,8 @@ def test_a_client_that_is_not_the_agent_itself_names_the_process_that_is() -> No
         ({"kind": "k" * 9}, "limit_exceeded"),
         ({"session": "s" * 9}, "limit_exceeded"),
         ({"metadata": {"m": "x" * 100}}, "limit_exceeded"),
+        ({"metadata": {"m": [{"n": 1 << 64}]}}, "limit_exceeded"),
+        ({"metadata": {"m": -(1 << 63) - 1}}, "limit_exceeded"),
         ({"cwd": "/" * 4097}, "limit_exceeded"),
         ({"kind": ""}, "bad_request"),
         ({"session": ""}, "bad_request"),
@@ -226,6 +229,14 @@ def test_a_profile_at_its_very_bounds_is_none_too_much() -> None:
     fields: dict[str, Any] = {"capabilities": ["c" * 8] * 2, "metadata": {"m": "x"}, "cwd": "/" * 4096}
     mesh.register("alice", session="s" * 8, kind="k" * 8, **fields)
     assert mesh.agent("alice").metadata == {"m": "x"}
+
+
+@pytest.mark.requirement("SEC-3")
+def test_whatever_numbers_metadata_have_the_state_can_be_saved() -> None:
+    mesh = Mesh()
+    metadata = {"most": (1 << 64) - 1, "least": -(1 << 63), "half": 0.5, "yes": True}
+    mesh.register("alice", metadata=metadata)
+    assert parse_snapshot(format_snapshot(mesh.state)).agents[mesh.agent("alice").id].metadata == metadata
 
 
 @pytest.mark.requirement("SEC-3")

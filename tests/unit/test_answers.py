@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tellwire.gateways import answers, network
-from tellwire.gateways.answers import Answer
+from tellwire.mcp.dialects import agent_network as network
+from tellwire.mcp.dialects import tellwire as answers
+from tellwire.mcp.dialects.tellwire import Answer
 from tellwire.protocol.dialects import AGENT_NETWORK
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.agents import AgentList, AgentRecord, Done

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tellwire.core.answers import OUTPUT_CHARS_MAX
+from tellwire.core.children.answers import OUTPUT_CHARS_MAX
 from tellwire.core.context import NoteChildEnd, ReserveAsk, StartBroker
 from tellwire.core.limits import Limits
 from tellwire.core.state import State
 from tellwire.protocol.events import AgentForgotten, Audience, MessageQueued
-from tellwire.protocol.lineage import ChildEnded, ChildFailed
+from tellwire.protocol.events.children import ChildEnded, ChildFailed
 from tellwire.protocol.operations.asking import Answered, AskAgent, CancelAsk
 from tellwire.protocol.operations.children import ChildRecord, StopAgent
 from tests.unit.kin import Family

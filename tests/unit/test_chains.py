@@ -6,7 +6,7 @@ import pytest
 
 from tellwire.core.context import HandOver
 from tellwire.core.limits import Limits
-from tellwire.core.notices import CHAIN, held_back
+from tellwire.core.mail.notices import CHAIN, held_back
 from tellwire.protocol.operations.agents import RegisterAgent
 from tests.unit.linking import Conversation
 from tests.unit.mesh import OPERATOR

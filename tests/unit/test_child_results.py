@@ -7,8 +7,8 @@ import pytest
 from tellwire.core.context import HandOver
 from tellwire.core.limits import Limits
 from tellwire.core.state import format_snapshot, parse_snapshot
+from tellwire.protocol.events.children import ChildReported, ChildUnheard
 from tellwire.protocol.ids import format_id
-from tellwire.protocol.lineage import ChildReported, ChildUnheard
 from tellwire.protocol.operations.children import Children, ListChildren
 from tests.unit.kin import Family
 from tests.unit.mesh import refused

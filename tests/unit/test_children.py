@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tellwire.core.children.scopes import may_write
 from tellwire.core.context import (
     Caller,
     ForgetAbsent,
@@ -17,11 +18,9 @@ from tellwire.core.context import (
 )
 from tellwire.core.kernel import APPLIERS, apply_batch
 from tellwire.core.limits import Limits
-from tellwire.core.scopes import may_write
 from tellwire.core.state import State, format_snapshot, parse_snapshot
-from tellwire.protocol.conversations import TurnEnded
 from tellwire.protocol.events import AgentForgotten, Audience, MessageQueued, parse_batch
-from tellwire.protocol.lineage import (
+from tellwire.protocol.events.children import (
     ChildConfirmed,
     ChildEnded,
     ChildFailed,
@@ -30,6 +29,7 @@ from tellwire.protocol.lineage import (
     ChildStarted,
     ScopeSubDelegated,
 )
+from tellwire.protocol.events.links import TurnEnded
 from tellwire.protocol.operations.agents import ListAgents, RegisterAgent, UnregisterAgent, UpdateAgent
 from tellwire.protocol.operations.children import Children, ListChildren, SpawnAgent, StopAgent
 from tellwire.protocol.operations.listeners import Listen
@@ -214,7 +214,9 @@ def test_a_name_goes_to_another_child_once_its_bearer_is_no_more(mesh: Family) -
     assert is_clean(mesh.state)
     assert mesh.agent("kid").offline_reason == "left", "it was known before, and is now"
     assert "for later" in mesh.bodies("kid")
-    mesh.bear("bob", "kid", "/q")
+    with refused("conflict"):
+        mesh.spawn("bob", "kid", "/q")  # another's child, and mail for it
+    mesh.bear("alice", "kid", "/q")
     assert mesh.bodies("kid")[-2:] == ["for later", "task of kid"]
     assert mesh.replayed() == mesh.state
 

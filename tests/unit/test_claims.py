@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.core.claims import check_path, check_rules, covers, covers_path, first_conflict, overlaps
+from tellwire.core.children.claims import (
+    check_path,
+    check_rules,
+    covers,
+    covers_path,
+    first_conflict,
+    overlaps,
+)
 from tellwire.protocol.operations.scopes import ScopeRule
 from tests.unit.kin import rule
 from tests.unit.mesh import refused

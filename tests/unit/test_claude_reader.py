@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.integrations.claude_code import ClaudeReader
-from tellwire.integrations.hooks import Verdict
+from tellwire.clients.claude.transcript import ClaudeReader
+from tellwire.clients.events import Verdict
 from tests.unit.transcripts import (
     ABSENT,
     JSON,

@@ -1,4 +1,4 @@
-"""Engine time: `now` never goes back, `awake` stands still while nothing runs, and a gap holds time-outs."""
+"""Engine time: `now` follows the wall clock, `awake` stands still at rest, a gap holds time-outs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.broker.clock import GAP_S, Clock
+from tellwire.broker.clock import GAP_S, LEAD_S, Clock
 
 HOLD_S = 90.0
 START = 1_700_000_000.0
@@ -39,13 +39,40 @@ def test_both_times_go_on_with_the_machine() -> None:
 
 
 @pytest.mark.requirement("F2-5")
-def test_a_clock_set_back_does_not_take_time_back_and_holds_time_outs() -> None:
+def test_a_clock_set_back_is_followed_and_holds_time_outs() -> None:
     hands = Hands()
     hands.run(10)
     hands.step(-3600.0, 1.0)
-    assert (hands.clock.now, hands.clock.awake, hands.clock.held) == (START + 11, 11.0, True)
+    assert (hands.clock.now, hands.clock.awake, hands.clock.held) == (START + 10 - 3600, 11.0, True)
     hands.run(10)
-    assert hands.clock.now == START + 21
+    assert hands.clock.now == START + 20 - 3600
+
+
+def test_a_small_step_back_makes_time_stand_still_until_the_wall_clock_has_caught_up() -> None:
+    hands = Hands()
+    hands.step(-LEAD_S, 0.0)
+    assert (hands.clock.now, hands.clock.held) == (START, False)
+    hands.run(LEAD_S)
+    assert hands.clock.now == START
+    hands.run(1)
+    assert hands.clock.now == START + 1
+
+
+@pytest.mark.requirement("F2-5")
+@pytest.mark.parametrize("jump", [10.0, 3_600.0, 45 * 86_400.0, 30 * 365 * 86_400.0])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_jump_that_is_taken_back_does_not_leave_time_ahead(jump: float, restarts: bool) -> None:
+    hands = Hands()
+    hands.step(jump, 1.0)
+    hands.run(14)
+    ahead, awake = hands.clock.now, hands.clock.awake
+    hands.wall -= jump
+    if restarts:
+        hands.clock = Clock(hold_s=HOLD_S, wall=lambda: hands.wall, monotonic=lambda: hands.monotonic)
+        hands.clock.resume(ahead, awake)
+    hands.run(1)
+    assert hands.clock.now == START + 15
+    assert hands.clock.awake >= awake
 
 
 @pytest.mark.requirement("F2-5")
@@ -85,9 +112,10 @@ def test_a_short_delay_is_no_gap() -> None:
 
 def test_a_new_life_goes_on_from_the_times_of_the_last() -> None:
     hands = Hands()
-    hands.clock.resume(START + 500, 1234.0)
-    hands.run(2)
-    assert (hands.clock.now, hands.clock.awake) == (START + 502, 1236.0)
+    hands.clock.resume(START + 3, 1234.0)
+    assert hands.clock.now == START + 3
+    hands.run(5)
+    assert (hands.clock.now, hands.clock.awake) == (START + 5, 1239.0)
 
 
 def test_a_new_life_in_a_later_year_does_not_go_back_to_the_old_time() -> None:
@@ -104,10 +132,13 @@ def test_a_recent_monotonic_time_is_told_as_engine_time() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-10, 1e6)), max_size=30))
-def test_whatever_the_machines_clocks_do_neither_time_goes_back(steps: list[tuple[float, float]]) -> None:
+def test_whatever_the_machines_clocks_do_awake_grows_and_now_does_not_lead(
+    steps: list[tuple[float, float]],
+) -> None:
     hands = Hands()
     for wall, monotonic in steps:
         now, awake = hands.clock.now, hands.clock.awake
         hands.step(wall, monotonic)
-        assert hands.clock.now >= now
+        assert hands.wall <= hands.clock.now <= hands.wall + LEAD_S
+        assert hands.clock.now >= min(now, hands.wall)
         assert awake <= hands.clock.awake <= awake + GAP_S

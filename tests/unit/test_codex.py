@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.integrations.codex import INTEGRATION, NAME, CodexReader
-from tellwire.integrations.hooks import HookEvent, Verdict
+from tellwire.clients.codex.facts import CODEX
+from tellwire.clients.codex.rollout import CodexReader
+from tellwire.clients.events import HookEvent, Verdict
+from tellwire.clients.ports import QUEUE_NAME as NAME
 from tests.unit.transcripts import (
     ABSENT,
     JSON,
@@ -20,13 +22,8 @@ from tests.unit.transcripts import (
     READ,
     SAMPLES,
     TEXT,
-    Given,
     judged,
     moment,
-    recorded_cases,
-    recorded_lines,
-    replay,
-    replay_damaged,
     stamp,
     write,
 )
@@ -35,7 +32,7 @@ PAYLOADS = [json.loads(line) for line in (SAMPLES / "codex/reader_payloads.jsonl
 
 
 def parse(name: str, **fields: Any) -> HookEvent:
-    return INTEGRATION.parse({"session_id": "01a1e1b2", "hook_event_name": name, **fields})
+    return CODEX.hooks.parse({"session_id": "01a1e1b2", "hook_event_name": name, **fields})
 
 
 # -- hooks --------------------------------------------------------------------------------------------
@@ -64,7 +61,7 @@ def test_each_hook_has_our_word(name: str, what: str, takes_text: bool) -> None:
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: str(payload["hook_event_name"]))
 def test_what_the_client_really_sends_is_understood(payload: dict[str, Any]) -> None:
-    event = INTEGRATION.parse(payload)
+    event = CODEX.hooks.parse(payload)
     assert (event.session, event.transcript) == (payload["session_id"], payload["transcript_path"])
     assert event.turn == payload.get("turn_id", "")
     assert event.tool_call == payload.get("tool_use_id", "")
@@ -76,16 +73,16 @@ def test_what_the_client_really_sends_is_understood(payload: dict[str, Any]) -> 
 
 def test_text_goes_in_as_context_and_at_the_end_as_a_block() -> None:
     for name in ("SessionStart", "UserPromptSubmit", "PostToolUse"):
-        assert INTEGRATION.answer(parse(name), TEXT) == {
+        assert CODEX.hooks.answer(parse(name), TEXT) == {
             "hookSpecificOutput": {"hookEventName": name, "additionalContext": TEXT}
         }
-    assert INTEGRATION.answer(parse("Stop"), TEXT) == {"decision": "block", "reason": TEXT}
+    assert CODEX.hooks.answer(parse("Stop"), TEXT) == {"decision": "block", "reason": TEXT}
     with pytest.raises(ValueError, match="takes no text"):
-        INTEGRATION.answer(parse("PostToolUse", agent_id="01a1"), TEXT)
+        CODEX.hooks.answer(parse("PostToolUse", agent_id="01a1"), TEXT)
 
 
 def test_a_tool_call_is_denied_and_nothing_else() -> None:
-    assert INTEGRATION.deny(parse("PreToolUse"), "outside of your scope") == {
+    assert CODEX.hooks.deny(parse("PreToolUse"), "outside of your scope") == {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
             "permissionDecision": "deny",
@@ -93,42 +90,13 @@ def test_a_tool_call_is_denied_and_nothing_else() -> None:
         }
     }
     with pytest.raises(ValueError, match="keeps nothing"):
-        INTEGRATION.deny(parse("PostToolUse"), "no")
+        CODEX.hooks.deny(parse("PostToolUse"), "no")
 
 
 def test_what_notify_tells_is_refused() -> None:
     hidden = {"type": "agent-turn-complete", "thread-id": "01a1", "last-assistant-message": "A title"}
     with pytest.raises(ValueError, match="payload"):
-        INTEGRATION.parse(hidden)
-
-
-@given(st.dictionaries(st.sampled_from(sorted(PAYLOADS[3])) | st.text(max_size=8), JSON | st.just("Stop")))
-def test_garbage_is_refused_or_understood(payload: dict[str, Any]) -> None:
-    try:
-        event = INTEGRATION.parse(payload)
-    except ValueError:
-        return
-    assert event.session
-
-
-# -- recorded transcripts -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("case", "given"), recorded_cases("codex"))
-def test_a_recorded_session_gives_the_verdict_that_the_models_server_gives(
-    tmp_path: Path, case: str, given: list[Given]
-) -> None:
-    lines = recorded_lines("codex", case)
-    wanted = {one.mark: one.verdict for one in given if one.verdict is not OPEN}
-    assert replay(CodexReader, tmp_path / "told", lines, given, is_expecting=True) == wanted
-    untold = replay(CodexReader, tmp_path / "untold", lines, given, is_expecting=False)
-    assert untold.items() <= wanted.items()
-    assert {mark for mark, verdict in wanted.items() if verdict is READ} <= untold.keys()
-
-
-@given(st.data())
-def test_a_damaged_transcript_makes_no_wrong_verdict(data: st.DataObject) -> None:
-    assert ABSENT not in replay_damaged(CodexReader, data, client="codex").values()
+        CODEX.hooks.parse(hidden)
 
 
 # -- transcripts by hand ------------------------------------------------------------------------------

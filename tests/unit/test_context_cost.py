@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.core.framing import render_batch, render_message, render_network
+from tellwire.broker.labels import REMIND_CHARS, Labels
+from tellwire.clients.codex.facts import CODEX
+from tellwire.core.mail.framing import render_batch, render_message, render_network
 from tellwire.core.state import Agent
-from tellwire.gateways.early import describe
-from tellwire.gateways.labels import REMIND_CHARS, Labels
-from tellwire.gateways.words import instructions
+from tellwire.mcp.bootstrap import describe
+from tellwire.mcp.instructions import instructions
 from tellwire.protocol.dialects import DIALECTS, TELLWIRE, tools_of
 from tellwire.protocol.operations.messages import MessageRecord
 from tellwire.protocol.tool import CORE
 
 NAME = "backend-main"
 LABEL = "k7qd"
+SAMPLES = Path(__file__).parent.parent / "samples"
 BUDGETS = {
     "the first message of a delivery": 120,
     "each further message": 55,
@@ -131,3 +133,22 @@ def test_where_the_client_tells_of_no_cuts_its_own_record_tells_how_much_was_sai
     assert not labels.knows(bob, str(record))
     record.unlink()
     assert labels.knows(bob, str(record))
+
+
+@pytest.mark.requirement("SEC-2", stage="contact")
+def test_a_compaction_that_only_the_record_tells_of_brings_the_rule_again_once(tmp_path: Path) -> None:
+    labels, bob, mark = Labels(tmp_path / "labels"), agent(), CODEX.cut_mark
+    record = tmp_path / "rollout.jsonl"
+    sample = (SAMPLES / "codex" / "reader_compact.jsonl").read_bytes()
+    before, found, after = sample.partition(mark)
+    assert found
+    record.write_bytes(before)
+    labels.tell(bob, str(record))
+    assert labels.knows(bob, str(record), mark)
+    record.write_bytes(before + found + after)
+    assert not labels.knows(bob, str(record), mark)
+    labels.count(bob, 500, str(record), ruled=True)
+    assert labels.knows(bob, str(record), mark)
+    quoted = json.dumps({"type": "user", "text": mark.decode()}, separators=(",", ":"))
+    record.write_bytes(sample + quoted.encode())
+    assert labels.knows(bob, str(record), mark), "a message that says so is no compaction"

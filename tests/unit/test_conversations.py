@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tellwire.core.acknowledgements import is_acknowledgement
 from tellwire.core.limits import Limits
-from tellwire.protocol.conversations import LinkPaused, LinkResumed
+from tellwire.core.links.acknowledgements import is_acknowledgement
 from tellwire.protocol.events import MessageQueued
+from tellwire.protocol.events.links import LinkPaused, LinkResumed
 from tellwire.protocol.operations.agents import RegisterAgent
 from tellwire.protocol.operations.links import ResumeLink
 from tests.unit.linking import Conversation

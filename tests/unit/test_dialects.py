@@ -9,10 +9,10 @@ import jsonschema
 import msgspec
 import pytest
 
-from tellwire.core.modes import MODES
-from tellwire.gateways.early import describe
-from tellwire.gateways.tools import WAIT, form_of
-from tellwire.gateways.words import instructions
+from tellwire.core.mail.modes import MODES
+from tellwire.mcp.bootstrap import describe
+from tellwire.mcp.forms import WAIT, form_of
+from tellwire.mcp.instructions import instructions
 from tellwire.protocol.dialects import AGENT_NETWORK, DIALECTS, F2, TELLWIRE, tools_of
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations import OPERATIONS

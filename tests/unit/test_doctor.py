@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from tellwire.cli.checks import advise_deaf, check_agents, check_sessions
-from tellwire.core.reach import DEAF, DIALOG, Contact
+from tellwire.clients.codex.trust import LACKING as TRUST
+from tellwire.core.mail.reach import DEAF, DIALOG, Contact
+from tellwire.core.mail.waking import FAILED, STOPPED
 from tellwire.core.state import Agent
-from tellwire.core.waking import FAILED, STOPPED
-from tellwire.gateways.diagnosis import find_fault
-from tellwire.integrations.install.checking import TRUST, FileState, Report
+from tellwire.install.check import FileState, Report
 from tellwire.protocol.operations.agents import AgentRecord, PathRecord
 from tellwire.protocol.operations.broker import SessionFault
+from tellwire.sessions.diagnosis import find_fault
 
 FIRST_2 = pytest.mark.requirement("FIRST-2", stage="contact")
 GIVEN_UP = "left to its human after 4 failed wakes"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tellwire.core.descent import ENDED_KEPT
+from tellwire.core.children.lifecycle import ENDED_KEPT
+from tellwire.protocol.events.children import ChildReported
 from tellwire.protocol.ids import format_id
-from tellwire.protocol.lineage import ChildReported
 from tellwire.protocol.operations.agents import UnregisterAgent
 from tellwire.protocol.operations.children import Children, EndedRecord, ListChildren
 from tests.unit.kin import Family

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from tellwire.protocol.conversations import AgentOverdue, TurnEnded
 from tellwire.protocol.events import (
     EVENTS,
     AgentOnline,
@@ -20,7 +19,8 @@ from tellwire.protocol.events import (
     lift,
     parse_batch,
 )
-from tellwire.protocol.lineage import ChildEnded
+from tellwire.protocol.events.children import ChildEnded
+from tellwire.protocol.events.links import AgentOverdue, TurnEnded
 from tellwire.protocol.operations.base import snake_case
 
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.integrations import tails
-from tellwire.integrations.gemini_cli import INTEGRATION, GeminiReader
-from tellwire.integrations.hooks import HookEvent, Verdict
+from tellwire.clients import reader as tails
+from tellwire.clients.events import HookEvent, Verdict
+from tellwire.clients.gemini.chat import GeminiReader
+from tellwire.clients.gemini.facts import GEMINI
 from tests.unit.transcripts import (
     ABSENT,
     JSON,
@@ -21,13 +22,8 @@ from tests.unit.transcripts import (
     READ,
     SAMPLES,
     TEXT,
-    Given,
     judged,
     moment,
-    recorded_cases,
-    recorded_lines,
-    replay,
-    replay_damaged,
     stamp,
     write,
 )
@@ -36,7 +32,7 @@ PAYLOADS = [json.loads(line) for line in (SAMPLES / "gemini/reader_payloads.json
 
 
 def parse(name: str, **fields: Any) -> HookEvent:
-    return INTEGRATION.parse({"session_id": "e8221fc2", "hook_event_name": name, **fields})
+    return GEMINI.hooks.parse({"session_id": "e8221fc2", "hook_event_name": name, **fields})
 
 
 # -- hooks --------------------------------------------------------------------------------------------
@@ -64,7 +60,7 @@ def test_each_hook_has_our_word(name: str, what: str, takes_text: bool) -> None:
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: str(payload["hook_event_name"]))
 def test_what_the_client_really_sends_is_understood(payload: dict[str, Any]) -> None:
-    event = INTEGRATION.parse(payload)
+    event = GEMINI.hooks.parse(payload)
     assert (event.session, event.transcript) == (payload["session_id"], payload["transcript_path"])
     assert event.prompt == (payload["prompt"] if event.name == "BeforeAgent" else "")
     assert event.final_text == "", "the payload joins all that was said, and the file is not there"
@@ -72,10 +68,10 @@ def test_what_the_client_really_sends_is_understood(payload: dict[str, Any]) -> 
 
 def test_text_goes_in_as_context_and_at_the_end_as_a_denial() -> None:
     for name in ("SessionStart", "BeforeAgent", "AfterTool"):
-        assert INTEGRATION.answer(parse(name), TEXT) == {
+        assert GEMINI.hooks.answer(parse(name), TEXT) == {
             "hookSpecificOutput": {"hookEventName": name, "additionalContext": TEXT}
         }
-    assert INTEGRATION.answer(parse("AfterAgent"), TEXT) == {"decision": "deny", "reason": TEXT}
+    assert GEMINI.hooks.answer(parse("AfterAgent"), TEXT) == {"decision": "deny", "reason": TEXT}
 
 
 @pytest.mark.requirement("REC-2", stage="clients")
@@ -87,20 +83,9 @@ def test_text_given_at_the_start_of_a_cleared_or_resumed_session_would_be_lost()
 
 def test_a_tool_call_is_denied_and_nothing_else() -> None:
     reason = "outside of your scope"
-    assert INTEGRATION.deny(parse("BeforeTool"), reason) == {"decision": "deny", "reason": reason}
+    assert GEMINI.hooks.deny(parse("BeforeTool"), reason) == {"decision": "deny", "reason": reason}
     with pytest.raises(ValueError, match="keeps nothing"):
-        INTEGRATION.deny(parse("AfterTool"), "no")
-
-
-@given(
-    st.dictionaries(st.sampled_from(sorted(PAYLOADS[0])) | st.text(max_size=8), JSON | st.just("AfterAgent"))
-)
-def test_garbage_is_refused_or_understood(payload: dict[str, Any]) -> None:
-    try:
-        event = INTEGRATION.parse(payload)
-    except ValueError:
-        return
-    assert event.session
+        GEMINI.hooks.deny(parse("AfterTool"), "no")
 
 
 # -- the final answer ---------------------------------------------------------------------------------
@@ -175,26 +160,6 @@ def test_a_final_answer_is_found_behind_long_lines_and_within_bounds(
     assert final_text(tmp_path, user(1, long), gemini(2, "g1", long), TOUCHED).final_text == ""
     for broken in (b"", b"\xff\n\n{", b'{"type": "gemini", "content": 5}\n'):
         assert final_text(tmp_path, broken).final_text == ""
-
-
-# -- recorded transcripts -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("case", "given"), recorded_cases("gemini"))
-def test_a_recorded_session_gives_the_verdict_that_the_models_server_gives(
-    tmp_path: Path, case: str, given: list[Given]
-) -> None:
-    lines = recorded_lines("gemini", case)
-    wanted = {one.mark: one.verdict for one in given if one.verdict is not OPEN}
-    assert replay(GeminiReader, tmp_path / "told", lines, given, is_expecting=True) == wanted
-    untold = replay(GeminiReader, tmp_path / "untold", lines, given, is_expecting=False)
-    assert untold.items() <= wanted.items()
-    assert {mark for mark, verdict in wanted.items() if verdict is READ} <= untold.keys()
-
-
-@given(st.data())
-def test_a_damaged_transcript_makes_no_wrong_verdict(data: st.DataObject) -> None:
-    assert ABSENT not in replay_damaged(GeminiReader, data, client="gemini").values()
 
 
 # -- transcripts by hand ------------------------------------------------------------------------------

@@ -11,13 +11,17 @@ from typing import Any
 
 import pytest
 
+from tellwire.clients.claude import transcript as claude_code
+from tellwire.clients.claude.facts import CLAUDE
+from tellwire.clients.codex.facts import CODEX
+from tellwire.clients.events import HookEvent, What
+from tellwire.clients.gemini.facts import GEMINI
+from tellwire.clients.opencode.facts import OPENCODE
+from tellwire.clients.plugin import RequestReader
 from tellwire.core.state import Agent
-from tellwire.gateways.bindings import Binding, Bindings
-from tellwire.gateways.books import LEFT_S, SETTLED_S, UNBEGUN_S, Book, mark_of
-from tellwire.integrations import claude_code, codex, gemini_cli
-from tellwire.integrations.hooks import HookEvent, What
-from tellwire.integrations.opencode import make_opencode
-from tellwire.integrations.plugins import RequestReader
+from tellwire.sessions.client_session import LEFT_S, SETTLED_S, UNBEGUN_S, Book, mark_of
+from tellwire.sessions.remembered import Binding, Bindings
+from tests.clients import requests_of
 from tests.unit.test_claude_reader import answer, blob, hook_text, queued, request, user
 from tests.unit.transcripts import write
 
@@ -42,7 +46,7 @@ def test_a_wake_is_not_judged_by_what_became_of_the_hand_over_before_it(tmp_path
     """Mail with a prompt, Esc before the answer, another prompt; then the mail wakes the client."""
     path = tmp_path / "session.jsonl"
     path.touch()
-    book = Book("a1", claude_code.INTEGRATION, names())
+    book = Book("a1", CLAUDE, names())
 
     def note(what: What) -> None:
         book.note(
@@ -108,7 +112,7 @@ class Room:
 
 @pytest.fixture
 def claude(tmp_path: Path) -> Room:
-    room = Room(claude_code.INTEGRATION, tmp_path / "session.jsonl")
+    room = Room(CLAUDE, tmp_path / "session.jsonl")
     room.tell("prompt")
     return room
 
@@ -205,7 +209,7 @@ def test_what_went_to_a_conversation_that_its_human_left_is_given_back(claude: R
 
 @pytest.mark.parametrize("what", ["idle", "session_started"])
 def test_what_is_given_at_a_sessions_start_waits_for_its_first_turn(tmp_path: Path, what: What) -> None:
-    room = Room(claude_code.INTEGRATION, tmp_path / "session.jsonl")
+    room = Room(CLAUDE, tmp_path / "session.jsonl")
     room.tell("session_started")
     room.book.hand_over("hook:1:1", [MARK])
     room.tell(what)
@@ -215,7 +219,7 @@ def test_what_is_given_at_a_sessions_start_waits_for_its_first_turn(tmp_path: Pa
 
 @pytest.mark.requirement("REC-2", stage="clients")
 def test_what_a_compaction_dropped_before_the_first_turn_is_given_back(tmp_path: Path) -> None:
-    room = Room(claude_code.INTEGRATION, tmp_path / "session.jsonl")
+    room = Room(CLAUDE, tmp_path / "session.jsonl")
     room.tell("session_started")
     room.book.hand_over("hook:1:1", [MARK])
     room.write(user(0, "x"), hook_text(0, TEXT))
@@ -237,7 +241,7 @@ def test_nothing_is_woken_between_two_sessions(claude: Room) -> None:
 
 def keep(room: Room, folder: Path) -> Binding:
     """What the next broker knows."""
-    agent = Agent(id="a1", name="worker", kind=room.book.integration.kind, session="s1")
+    agent = Agent(id="a1", name="worker", kind=room.book.client.kind, session="s1")
     Bindings(folder).save(agent, room.book)
     binding = Bindings(folder).load(agent)
     assert binding is not None
@@ -246,7 +250,7 @@ def keep(room: Room, folder: Path) -> Binding:
 
 @pytest.mark.requirement("REC-2", stage="clients")
 def test_the_next_broker_knows_which_conversation_a_hand_over_went_to(tmp_path: Path) -> None:
-    room = Room(codex.INTEGRATION, tmp_path / "session.jsonl")
+    room = Room(CODEX, tmp_path / "session.jsonl")
     room.tell("prompt")
     room.book.hand_over("queue:1:1", [MARK])
     left = room.book.place
@@ -254,7 +258,7 @@ def test_the_next_broker_knows_which_conversation_a_hand_over_went_to(tmp_path: 
     room.tell("prompt", "0199ffff")
     binding = keep(room, tmp_path / "bindings")
     assert binding.left == {"queue:1:1": left}
-    book = Book("a1", codex.INTEGRATION, names(), clock=room.clock)
+    book = Book("a1", CODEX, names(), clock=room.clock)
     book.restore(binding.session, binding.transcript)
     book.changed_at = binding.changed_at
     book.hand_over("queue:1:1", [MARK], at=binding.handed["queue:1:1"], left=left)
@@ -264,7 +268,7 @@ def test_the_next_broker_knows_which_conversation_a_hand_over_went_to(tmp_path: 
 
 @pytest.mark.requirement("REC-2", stage="clients")
 def test_a_verdict_that_is_not_in_the_journal_can_be_found_again(tmp_path: Path) -> None:
-    room = Room(codex.INTEGRATION, tmp_path / "session.jsonl")
+    room = Room(CODEX, tmp_path / "session.jsonl")
     room.tell("prompt")
     room.book.hand_over("queue:1:1", [MARK])
     handed = room.book.open["queue:1:1"].at
@@ -286,9 +290,7 @@ def of_gemini(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("REC-2", stage="clients")
-@pytest.mark.parametrize(
-    ("kind", "item"), [(codex.INTEGRATION, of_codex), (gemini_cli.INTEGRATION, of_gemini)]
-)
+@pytest.mark.parametrize(("kind", "item"), [(CODEX, of_codex), (GEMINI, of_gemini)])
 @pytest.mark.parametrize(("text", "verdict"), [("", LOST), (TEXT, OPEN)])
 def test_codex_and_gemini_give_back_what_their_files_do_not_have(
     tmp_path: Path, kind: Any, item: Any, text: str, verdict: Any
@@ -303,7 +305,7 @@ def test_codex_and_gemini_give_back_what_their_files_do_not_have(
 
 
 def test_a_plugin_tells_what_its_session_holds() -> None:
-    client = make_opencode()
+    client = OPENCODE.opened()
     room = Room(client, Path())
     room.path = Path("none")
     room.tell("prompt")
@@ -311,11 +313,11 @@ def test_a_plugin_tells_what_its_session_holds() -> None:
     room.book.hand_over("hook:1:1", [MARK])
     room.tell("turn_ended")
     assert room.look_after(100) == OPEN, "an older plugin tells nothing"
-    client.take(event, {"held": [MARK]})
+    requests_of(client).take(event, {"held": [MARK]})
     assert room.look_after(100) == OPEN
-    client.take(event, {"held": []})
+    requests_of(client).take(event, {"held": []})
     assert room.look_after(100) == LOST
-    client.take(event, {"held": [MARK]})
+    requests_of(client).take(event, {"held": [MARK]})
     assert room.book.reader is not None
     assert room.book.reader.stands(MARK)
 
@@ -348,7 +350,7 @@ def test_the_next_broker_knows_that_its_human_stopped_it(claude: Room, tmp_path:
 
 
 def test_a_turn_that_mail_was_to_keep_going_ends_if_the_plugin_says_so() -> None:
-    room = Room(make_opencode(), Path("none"))
+    room = Room(OPENCODE.opened(), Path("none"))
     room.tell("prompt")
     end = HookEvent(what="turn_ended", name="turn_ended", session=SESSION, final_text="done", ending="e1")
     room.book.part(end)

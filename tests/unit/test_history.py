@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tellwire.core.audit import describe, word_of
 from tellwire.core.context import Caller, NoteRefusals, Past
 from tellwire.core.kernel import decide
-from tellwire.core.queries import Entry, Query
-from tellwire.core.terms import Term, matches, parse_terms, searched_text, words_of
+from tellwire.core.record.audit import describe, word_of
+from tellwire.core.record.queries import Entry, Query
+from tellwire.core.record.terms import Term, matches, parse_terms, searched_text, words_of
 from tellwire.protocol.events import EVENTS, AgentRegistered, CallRefused, MessageQueued, TopicJoined
 from tellwire.protocol.operations.audit import Audit, ReadAudit
 from tellwire.protocol.operations.feed import WatchFeed
@@ -107,7 +107,7 @@ def test_a_forgotten_agent_is_found_by_its_id_and_the_broker_by_its_name(past: T
     mesh = past.mesh
     carol = mesh.agent("carol").id
     mesh.forget("carol")
-    assert "lunch?" in past.bodies(ReadHistory(agent=carol), OPERATOR)
+    assert "lunch?" in past.bodies(ReadHistory(agent=f"id:{carol}"), OPERATOR)
     with refused("unknown_agent"):
         past.ask(ReadHistory(agent="carol"), OPERATOR)
     (notice,) = past.bodies(ReadHistory(agent="tellwire"), OPERATOR)

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.core.waking import CONTINUATIONS_MAX
-from tellwire.gateways.books import Book
-from tellwire.gateways.turns import TEXT_BYTES_MAX, Ending, Turns, clean_text
-from tellwire.integrations import claude_code, gemini_cli
-from tellwire.integrations.hooks import HookEvent, Outcome, What
-from tellwire.integrations.opencode import make_opencode
+from tellwire.clients.claude.facts import CLAUDE
+from tellwire.clients.events import HookEvent, Outcome, What
+from tellwire.clients.gemini.facts import GEMINI
+from tellwire.clients.opencode.facts import OPENCODE
+from tellwire.core.mail.waking import CONTINUATIONS_MAX
+from tellwire.sessions.client_session import Book
+from tellwire.sessions.turns import TEXT_BYTES_MAX, Ending, Turns, clean_text
+from tests.clients import requests_of
 
 FRAME = "[tellwire: 1 message.]\n<peer-message id=m4f2k from=alice age=2s>\nhello\n</peer-message>"
 WAKE_LINE = "Please read your tellwire mail."
@@ -55,7 +57,7 @@ def told(endings: list[Ending]) -> list[tuple[str, str, str]]:
     return [(ending.id, ending.outcome, ending.text) for ending in endings]
 
 
-def book_of(kind: Any = claude_code.INTEGRATION) -> Book:
+def book_of(kind: Any = CLAUDE) -> Book:
     return Book("a1", kind, names(), wake_line=WAKE_LINE)
 
 
@@ -303,11 +305,11 @@ def test_what_was_done_in_between_lets_mail_keep_a_turn_going_again() -> None:
 
 def gemini(name: str, tool: str = "", **fields: Any) -> HookEvent:
     payload = {"session_id": "s", "hook_event_name": name, "tool_name": tool, **fields}
-    return gemini_cli.INTEGRATION.parse(payload)
+    return GEMINI.hooks.parse(payload)
 
 
 def test_no_tool_of_a_sub_agent_of_gemini_takes_text() -> None:
-    book = book_of(gemini_cli.INTEGRATION)
+    book = book_of(GEMINI)
 
     def takes(name: str, tool: str) -> bool:
         happened = gemini(name, tool)
@@ -327,7 +329,7 @@ def test_no_tool_of_a_sub_agent_of_gemini_takes_text() -> None:
 
 @pytest.mark.parametrize("name", ["BeforeAgent", "AfterAgent", "SessionStart", "SessionEnd"])
 def test_a_lost_end_of_a_sub_agent_counts_only_for_its_turn(name: str) -> None:
-    book = book_of(gemini_cli.INTEGRATION)
+    book = book_of(GEMINI)
     book.note(gemini("BeforeTool", "invoke_agent"))
     assert not book.takes(gemini("AfterTool", "read_file"))
     book.note(gemini(name, prompt="Next."))
@@ -336,11 +338,13 @@ def test_a_lost_end_of_a_sub_agent_counts_only_for_its_turn(name: str) -> None:
 
 
 def test_what_was_handed_over_names_its_way_when_it_is_read() -> None:
-    client = make_opencode()
+    client = OPENCODE.opened()
     book = book_of(client)
     book.note(event("prompt", prompt="Work."))
     book.hand_over("hook:1:1", ["peer-message id=m1 from="], way="mid-turn")
-    client.take(event("tool_used"), {"requests": [{"age_ms": 0, "marks": ["peer-message id=m1 from="]}]})
+    requests_of(client).take(
+        event("tool_used"), {"requests": [{"age_ms": 0, "marks": ["peer-message id=m1 from="]}]}
+    )
     assert book.judge() == (["hook:1:1"], [])
     assert list(book.worked) == ["mid-turn"]
     assert book.open == {}

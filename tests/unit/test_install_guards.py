@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from tellwire.integrations.install.codex import EVENTS as CODEX_EVENTS
-from tellwire.integrations.install.entries import Hooks, find_lacks, our_hooks
-from tellwire.integrations.install.trust import event_word, trust_hash, untrusted
-from tellwire.relay.writes import TOOLS
+from tellwire.clients.codex.install import EVENTS as CODEX_EVENTS
+from tellwire.clients.codex.trust import event_word, trust_hash, untrusted
+from tellwire.clients.entries import Hooks, our_hooks
+from tellwire.install.entries import find_lacks
+from tests.clients import TOOLS
 from tests.unit.test_install_plan import Desk, meaning, write
 
 BEFORE = {"claude": ("PreToolUse", -1), "gemini": ("BeforeTool", 1)}

@@ -18,21 +18,21 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tellwire.integrations.install import jsonc
-from tellwire.integrations.install.carrying_out import carry_out
-from tellwire.integrations.install.clients import CLIENTS
-from tellwire.integrations.install.endpoint import load_endpoint, peek_endpoint
-from tellwire.integrations.install.entries import find_lacks
-from tellwire.integrations.install.plan import Change, plan_install, plan_uninstall, render_diff
-from tellwire.integrations.install.records import load_records
-from tellwire.integrations.install.spec import Place, Programs, Scope, Target
-from tellwire.integrations.install.whole_file import WholeText
+from tellwire.clients import BY_NAME
+from tellwire.clients.client import Place, Programs, Scope, Target
+from tellwire.install import jsonc
+from tellwire.install.apply import carry_out
+from tellwire.install.endpoint import load_endpoint, peek_endpoint
+from tellwire.install.entries import find_lacks
+from tellwire.install.plan import Change, plan_install, plan_uninstall, render_diff
+from tellwire.install.records import load_records
+from tellwire.install.spec import dialect_of
 from tellwire.protocol.errors import TellwireError
 from tests.unit.test_install_jsonc import texts as json_texts
 from tests.unit.test_install_toml import texts as toml_texts
 
 QUIET = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
-WORDS = sorted(CLIENTS)
+WORDS = sorted(BY_NAME)
 
 
 class Desk:
@@ -57,15 +57,15 @@ class Desk:
         )
 
     def targets(self, word: str) -> list[Target]:
-        return CLIENTS[word].targets(self.place, self.programs)
+        return BY_NAME[word].targets(self.place, self.programs)
 
     def install(self, word: str) -> list[Change]:
-        changes = plan_install(CLIENTS[word], self.place, self.targets(word), load_records(self.home))
+        changes = plan_install(BY_NAME[word], self.place, self.targets(word), load_records(self.home))
         carry_out(changes, self.home)
         return changes
 
     def uninstall(self, word: str) -> list[Change]:
-        changes = plan_uninstall(CLIENTS[word], self.targets(word), load_records(self.home))
+        changes = plan_uninstall(BY_NAME[word], self.targets(word), load_records(self.home))
         carry_out(changes, self.home)
         return changes
 
@@ -98,7 +98,7 @@ def write(path: str, data: str | bytes) -> None:
 
 def meaning(target: Target) -> Any:
     """What the file says now."""
-    return target.dialect.load(Path(target.path).read_text("utf-8"))
+    return dialect_of(target).load(Path(target.path).read_text("utf-8"))
 
 
 def is_sane(text: str) -> bool:
@@ -108,7 +108,7 @@ def is_sane(text: str) -> bool:
 
 def is_whole(target: Target) -> bool:
     """Whether a file is ours as a whole, a plugin."""
-    return isinstance(target.dialect, WholeText)
+    return target.format == "whole"
 
 
 @pytest.mark.parametrize("scope", ["user", "project"])
@@ -371,7 +371,7 @@ def test_toml_that_cannot_hold_our_tables_is_refused_and_stays(here: Desk, text:
 def test_a_change_in_the_meantime_is_not_overwritten(here: Desk) -> None:
     (target,) = here.targets("gemini")
     write(target.path, "{}")
-    changes = plan_install(CLIENTS["gemini"], here.place, here.targets("gemini"), load_records(here.home))
+    changes = plan_install(BY_NAME["gemini"], here.place, here.targets("gemini"), load_records(here.home))
     write(target.path, '{"new": 1}')
     with pytest.raises(TellwireError) as caught:
         carry_out(changes, here.home)
@@ -384,7 +384,7 @@ def test_when_the_second_file_fails_the_first_is_as_before(here: Desk) -> None:
     write(state.path, "{}")
     write(settings_file.path, "{}")
     before = here.files()
-    changes = plan_install(CLIENTS["claude"], here.place, [state, settings_file], load_records(here.home))
+    changes = plan_install(BY_NAME["claude"], here.place, [state, settings_file], load_records(here.home))
     changes[1] = msgspec.structs.replace(changes[1], backup=str(here.root / "no such folder" / "copy"))
     with pytest.raises(TellwireError) as caught:
         carry_out(changes, here.home)
@@ -396,7 +396,7 @@ def test_when_the_second_file_fails_the_first_is_as_before(here: Desk) -> None:
 def test_a_diff_tells_of_a_missing_newline(here: Desk) -> None:
     (target,) = here.targets("codex")
     write(target.path, "a = 1")
-    (change,) = plan_install(CLIENTS["codex"], here.place, here.targets("codex"), load_records(here.home))
+    (change,) = plan_install(BY_NAME["codex"], here.place, here.targets("codex"), load_records(here.home))
     diff = render_diff(change, home=str(here.root))
     assert diff.startswith("--- ~/.codex/config.toml\n+++ ~/.codex/config.toml\n")
     assert "-a = 1\n\\ No newline at end of file\n+a = 1\n" in diff

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellwire.integrations.install import toml_text
-from tellwire.integrations.install.entries import Hooks, Member
-from tellwire.integrations.install.jsonc import BadTextError
-from tellwire.integrations.install.toml_file import TomlText
-from tellwire.integrations.install.trust import event_word, trust_hash
+from tellwire.clients.codex.trust import event_word, trust_hash
+from tellwire.clients.entries import Hooks, Member
+from tellwire.install import toml_text
+from tellwire.install.jsonc import BadTextError
+from tellwire.install.toml_file import TomlText
 
 TOML = TomlText()
 COMMAND = "exec /usr/bin/python3 -I -S /opt/tellwire/relay/hook.py codex"

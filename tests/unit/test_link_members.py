@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tellwire.core.limits import Limits
-from tellwire.protocol.conversations import LinkClosed
+from tellwire.protocol.events.links import LinkClosed
 from tellwire.protocol.operations.links import (
     AddMember,
     CloseLink,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tellwire.core import links
 from tellwire.core.context import EndSession, ExpireDue, ForgetAbsent, MarkSilent, StartBroker
 from tellwire.core.limits import Limits
+from tellwire.core.links import links
 from tellwire.core.state import format_snapshot, parse_snapshot
-from tellwire.protocol.conversations import LinkOpened
 from tellwire.protocol.events import MessageQueued
+from tellwire.protocol.events.links import LinkOpened
 from tellwire.protocol.operations.links import (
     CloseLink,
     LeaveLink,

@@ -7,7 +7,7 @@ import pytest
 from tellwire.core.context import EndSession, MarkSilent, StartBroker, TellOverdue
 from tellwire.core.limits import Limits
 from tellwire.core.state import format_snapshot, parse_snapshot
-from tellwire.protocol.conversations import AgentOverdue
+from tellwire.protocol.events.links import AgentOverdue
 from tellwire.protocol.operations.links import CloseLink
 from tellwire.protocol.operations.listeners import Listen, MarkCheckpoint, Unlisten
 from tests.unit.linking import Conversation

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tellwire.gateways.listening import listener, on_our_clock
+from tellwire.sessions.listening import listener, on_our_clock
 
 
 @pytest.mark.requirement("REC-2", stage="clients")

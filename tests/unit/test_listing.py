@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tellwire.cli.render import wake_words
-from tellwire.gateways.answers import say_agent, say_peers, wake_word
+from tellwire.mcp.dialects.tellwire import say_agent, say_peers, wake_word
 from tellwire.protocol.operations.agents import AgentList, AgentRecord, PathRecord
 
 PULL = PathRecord(name="get_messages", works=True)

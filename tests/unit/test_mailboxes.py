@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tellwire.core.context import HandOver
-from tellwire.core.drafts import REQUESTS_KEPT
 from tellwire.core.limits import DEPTH_MAX, Limits
+from tellwire.core.mail.drafts import REQUESTS_KEPT
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import MessageAnswered, MessageQueued
 from tests.unit.mesh import Mesh, refused

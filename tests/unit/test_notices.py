@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import tellwire.core
-from tellwire.core.notices import MUTED, NOTHING, WEAK, WEIGHTS, held_back, notice, shortened
+from tellwire.core.mail.notices import MUTED, NOTHING, WEAK, WEIGHTS, held_back, notice, shortened
 from tellwire.core.state import Agent, Receipt
-from tellwire.protocol import lineage
 from tellwire.protocol.events import Audience, Event, MessageQueued
-from tellwire.protocol.facts import word
+from tellwire.protocol.events import children as lineage
+from tellwire.protocol.events.base import word
 from tellwire.protocol.operations.links import OpenLink
 from tests.unit.kin import Family
 from tests.unit.mesh import OPERATOR
@@ -59,7 +59,7 @@ def test_a_new_fact_that_forgets_its_audience_cannot_be_imported() -> None:
 def test_every_kind_of_notice_has_a_weight_and_a_reason_and_is_used() -> None:
     assert all(weight.why for weight in WEIGHTS.values())
     used: set[str] = set()
-    for path in Path(tellwire.core.__path__[0]).glob("*.py"):
+    for path in Path(tellwire.core.__path__[0]).rglob("*.py"):
         if path.name != "notices.py":
             tree = ast.parse(path.read_text("utf-8"))
             words = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]

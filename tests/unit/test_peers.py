@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from tellwire.core.agents.visibility import REASONS
 from tellwire.core.context import Caller, StartBroker
 from tellwire.core.limits import Limits
-from tellwire.core.visibility import REASONS
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import MessageQueued
-from tellwire.protocol.lineage import PeersJoined, PeersParted
+from tellwire.protocol.events.children import PeersJoined, PeersParted
 from tellwire.protocol.operations.agents import AgentList, GetAgent, ListAgents, RegisterAgent, UpdateAgent
 from tellwire.protocol.operations.messages import Sent
 from tellwire.protocol.operations.peers import (
@@ -192,7 +192,7 @@ def test_peers_outlive_sessions_and_go_with_a_name(mesh: Mesh) -> None:
     mesh.lose("bob")
     mesh.register("newbob", kind="codex")
     shake(mesh, "newbob", "carol")
-    mesh.run(UpdateAgent(name="bob"), mesh.caller("newbob"))
+    mesh.run(UpdateAgent(agent="newbob", name="bob"), OPERATOR)
     assert {peer.name for peer in mesh.run(ListPeers(), mesh.caller("bob")).peers} == {"alice", "carol"}
     assert mesh.replayed() == mesh.state
 

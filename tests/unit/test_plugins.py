@@ -5,18 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.gateways.books import mark_of
-from tellwire.gateways.plugins import process_word
-from tellwire.integrations.hooks import Verdict
-from tellwire.integrations.install.carrying_out import carry_out
-from tellwire.integrations.install.clients import CLIENTS
-from tellwire.integrations.install.plan import plan_install, plan_uninstall
-from tellwire.integrations.install.records import load_records
-from tellwire.integrations.install.spec import ClientSpec, Place, Programs
-from tellwire.integrations.opencode import make_opencode
-from tellwire.integrations.pi import make_pi
-from tellwire.integrations.plugins import GRACE_S, HOOKS, RequestReader
+from tellwire.clients import BY_NAME
+from tellwire.clients.client import Place, Programs
+from tellwire.clients.events import Verdict
+from tellwire.clients.opencode.facts import OPENCODE
+from tellwire.clients.pi.facts import PI
+from tellwire.clients.plugin import GRACE_S, HOOKS, RequestReader
+from tellwire.install.apply import carry_out
+from tellwire.install.plan import plan_install, plan_uninstall
+from tellwire.install.records import load_records
 from tellwire.protocol.errors import TellwireError
+from tellwire.sessions.client_session import mark_of
+from tellwire.sessions.doors.plugin_poll import process_word
+from tests.clients import requests_of
 
 MARK = mark_of("m4", notice=False)
 OTHER = mark_of("m5", notice=False)
@@ -91,25 +92,25 @@ def test_nonsense_proves_nothing(requests: list[object]) -> None:
 
 @pytest.mark.parametrize("name", HOOKS)
 def test_a_plugin_speaks_in_our_words(name: str) -> None:
-    plugin = make_opencode()
-    event = plugin.parse({"hook_event_name": name, "session_id": "ses_1", "cwd": "/shop"})
+    plugin = OPENCODE.opened()
+    event = plugin.hooks.parse({"hook_event_name": name, "session_id": "ses_1", "cwd": "/shop"})
     assert (event.what, event.session) == (HOOKS[name].what, "ses_1")
     if event.takes_text:
-        assert plugin.answer(event, "words") == {"text": "words"}
+        assert plugin.hooks.answer(event, "words") == {"text": "words"}
     else:
         with pytest.raises(ValueError, match="takes no text"):
-            plugin.answer(event, "words")
+            plugin.hooks.answer(event, "words")
 
 
 def test_each_session_has_a_reader_of_its_own() -> None:
-    plugin = make_pi()
+    plugin = PI.opened()
     one, two = ({"hook_event_name": "busy", "session_id": each} for each in ("one", "two"))
-    reader = plugin.reader(plugin.parse(one))
+    reader = plugin.transcript.reader(plugin.hooks.parse(one))
     reader.expect(MARK)
-    plugin.take(plugin.parse(two), {**two, "requests": [asked(0.0, MARK)]})
+    requests_of(plugin).take(plugin.hooks.parse(two), {**two, "requests": [asked(0.0, MARK)]})
     assert reader.judge([MARK]) == {MARK: Verdict.OPEN}
-    plugin.take(plugin.parse(one), {**one, "requests": [asked(0.0, MARK)]})
-    assert plugin.reader(plugin.parse(one)).judge([MARK]) == {MARK: Verdict.READ}
+    requests_of(plugin).take(plugin.hooks.parse(one), {**one, "requests": [asked(0.0, MARK)]})
+    assert plugin.transcript.reader(plugin.hooks.parse(one)).judge([MARK]) == {MARK: Verdict.READ}
 
 
 @pytest.mark.parametrize("pid", [None, "7", 0, -1, True, 1 << 40, 2.0])
@@ -123,7 +124,7 @@ class World:
     """A person's home, and a broker's."""
 
     def __init__(self, folder: Path, word: str) -> None:
-        self.client: ClientSpec = CLIENTS[word]
+        self.client = BY_NAME[word]
         self.broker = str(folder / "broker")
         self.place = Place(home=str(folder / "person"), project=str(folder), scope="user", env={})
         os.mkdir(self.place.home)

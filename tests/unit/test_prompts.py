@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tellwire.spawn.panes import WAKE_LINE
-from tellwire.spawn.prompts import PROMPTS, Shown, read_input
+from tellwire.system.panes import WAKE_LINE
+from tellwire.system.screens import Shown, read_input
+from tests.clients import PROMPTS
 
 SCREENS = Path(__file__).parent.parent / "samples" / "screens"
 RULE = "─" * 40

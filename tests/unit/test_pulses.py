@@ -13,14 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tellwire.clients.claude.facts import CLAUDE
+from tellwire.clients.codex.facts import CODEX
+from tellwire.clients.events import HookEvent, Pulse, Turning
+from tellwire.clients.gemini.facts import GEMINI
+from tellwire.clients.opencode.facts import OPENCODE
+from tellwire.clients.reader import seconds
 from tellwire.core.state import Agent
-from tellwire.gateways.books import Book
-from tellwire.gateways.pulses import LOOK_S, Pulses
-from tellwire.gateways.turns import Ending
-from tellwire.integrations import claude_code, codex, gemini_cli
-from tellwire.integrations.hooks import HookEvent, Pulse, Turning
-from tellwire.integrations.opencode import make_opencode
-from tellwire.integrations.transcripts import seconds
+from tellwire.sessions.client_session import Book
+from tellwire.sessions.turn_probe import Pulses, PulseTimes
+from tellwire.sessions.turns import Ending
 from tests.unit.transcripts import SAMPLES
 
 STATUSES: dict[str, dict[str, Any]] = {
@@ -82,7 +84,7 @@ def write_status(config: Path, status: Any) -> None:
 def test_claude_codes_own_file_tells_how_a_turn_stands(
     tmp_path: Path, when: str, state: str, outcome: str, text: str
 ) -> None:
-    pulse = claude_code.INTEGRATION.pulse(claude(tmp_path, when))
+    pulse = CLAUDE.transcript.pulse(claude(tmp_path, when))
     assert pulse is not None
     assert (pulse.state, pulse.outcome, pulse.text) == (state, outcome, text)
     assert pulse.at == STATUSES[when]["statusUpdatedAt"] / 1_000
@@ -106,7 +108,7 @@ def test_all_blocks_of_a_final_answer_count_and_nothing_before_a_tool(tmp_path: 
     ]
     with Path(turn.transcript).open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(entry) + "\n" for entry in entries)
-    pulse = claude_code.INTEGRATION.pulse(turn)
+    pulse = CLAUDE.transcript.pulse(turn)
     assert pulse is not None
     assert (pulse.outcome, pulse.text) == ("ended", "One two.")
 
@@ -127,15 +129,15 @@ def test_all_blocks_of_a_final_answer_count_and_nothing_before_a_tool(tmp_path: 
 def test_a_file_of_another_version_or_session_tells_nothing(tmp_path: Path, status: Any) -> None:
     turn = claude(tmp_path, "busy")
     write_status(tmp_path, status)
-    assert claude_code.INTEGRATION.pulse(turn) is None
+    assert CLAUDE.transcript.pulse(turn) is None
 
 
 def test_without_a_file_or_a_place_for_it_nothing_is_told(tmp_path: Path) -> None:
     turn = claude(tmp_path, "busy")
     (tmp_path / "sessions" / f"{PID}.json").unlink()
-    assert claude_code.INTEGRATION.pulse(turn) is None
+    assert CLAUDE.transcript.pulse(turn) is None
     for path in ("", "/", "/a/b", "relative/projects/x/y.jsonl", "/a/other/b/c.jsonl"):
-        assert claude_code.INTEGRATION.pulse(msgspec.structs.replace(turn, transcript=path)) is None
+        assert CLAUDE.transcript.pulse(msgspec.structs.replace(turn, transcript=path)) is None
 
 
 @given(data=st.binary(max_size=300))
@@ -145,7 +147,7 @@ def test_whatever_is_in_the_file_nobody_is_hurt(
     config = tmp_path_factory.mktemp("config")
     turn = claude(config, "busy")
     write_status(config, data)
-    assert claude_code.INTEGRATION.pulse(turn) is None
+    assert CLAUDE.transcript.pulse(turn) is None
 
 
 # -- Codex --------------------------------------------------------------------------------------------
@@ -178,21 +180,21 @@ def rollout(path: Path, case: str, until: str = "") -> Turning:
 def test_codex_rollout_tells_how_a_turn_stands(
     tmp_path: Path, case: str, until: str, state: str, outcome: str, text: str
 ) -> None:
-    pulse = codex.INTEGRATION.pulse(rollout(tmp_path / "rollout", case, until))
+    pulse = CODEX.transcript.pulse(rollout(tmp_path / "rollout", case, until))
     assert isinstance(pulse, Pulse)
     assert (pulse.state, pulse.outcome, pulse.text) == (state, outcome, text)
 
 
 def test_the_end_of_another_turn_of_codex_tells_nothing(tmp_path: Path) -> None:
     turn = rollout(tmp_path / "rollout", "reader_http400", "task_complete")
-    assert codex.INTEGRATION.pulse(msgspec.structs.replace(turn, word="another")) is None
-    assert codex.INTEGRATION.pulse(msgspec.structs.replace(turn, transcript="")) is None
+    assert CODEX.transcript.pulse(msgspec.structs.replace(turn, word="another")) is None
+    assert CODEX.transcript.pulse(msgspec.structs.replace(turn, transcript="")) is None
 
 
 def test_the_turn_of_codex_that_came_next_does_not_hide_how_the_last_one_ended(tmp_path: Path) -> None:
     first = rollout(tmp_path / "first", "reader_http400", "task_complete")
     whole = rollout(tmp_path / "whole", "reader_http400")
-    pulse = codex.INTEGRATION.pulse(msgspec.structs.replace(whole, word=first.word))
+    pulse = CODEX.transcript.pulse(msgspec.structs.replace(whole, word=first.word))
     assert pulse is not None
     assert (pulse.state, pulse.outcome) == ("idle", "errored")
 
@@ -210,15 +212,15 @@ def chat(path: Path, last: str, since: float = 0.0) -> Turning:
 
 def test_geminis_chat_file_tells_of_an_end_that_nobody_heard(tmp_path: Path) -> None:
     turn = chat(tmp_path / "chat", "Hello to you.")
-    pulse = gemini_cli.INTEGRATION.pulse(turn)
+    pulse = GEMINI.transcript.pulse(turn)
     assert pulse is not None
     assert (pulse.state, pulse.outcome, pulse.text) == ("idle", "ended", "Hello to you.")
     heard_now = msgspec.structs.replace(turn, since=time.time())
-    assert gemini_cli.INTEGRATION.pulse(heard_now) is None, "mail may have kept the turn going"
+    assert GEMINI.transcript.pulse(heard_now) is None, "mail may have kept the turn going"
     heard_since = msgspec.structs.replace(turn, since=pulse.at + 0.01)
-    assert gemini_cli.INTEGRATION.pulse(heard_since) == pulse, "what it was given was lost"
-    assert gemini_cli.INTEGRATION.pulse(chat(tmp_path / "chat", "Say hello.")) is None
-    assert gemini_cli.INTEGRATION.pulse(msgspec.structs.replace(turn, transcript="/nowhere")) is None
+    assert GEMINI.transcript.pulse(heard_since) == pulse, "what it was given was lost"
+    assert GEMINI.transcript.pulse(chat(tmp_path / "chat", "Say hello.")) is None
+    assert GEMINI.transcript.pulse(msgspec.structs.replace(turn, transcript="/nowhere")) is None
 
 
 def test_an_answer_of_gemini_that_has_just_come_is_no_end_yet(tmp_path: Path) -> None:
@@ -227,11 +229,11 @@ def test_an_answer_of_gemini_that_has_just_come_is_no_end_yet(tmp_path: Path) ->
     now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
     fresh = json.dumps({**json.loads(last), "timestamp": now}).encode()
     Path(turn.transcript).write_bytes(b"\n".join([*before, fresh]) + b"\n")
-    assert gemini_cli.INTEGRATION.pulse(turn) is None, "its hook is on its way"
+    assert GEMINI.transcript.pulse(turn) is None, "its hook is on its way"
 
 
 def test_plugins_tell_every_end_themselves(tmp_path: Path) -> None:
-    assert make_opencode().pulse(rollout(tmp_path / "rollout", "reader_esc")) is None
+    assert OPENCODE.opened().transcript.pulse(rollout(tmp_path / "rollout", "reader_esc")) is None
 
 
 # -- a client that is silent --------------------------------------------------------------------------
@@ -245,10 +247,10 @@ async def look_once(book: Book, silent_s: float) -> list[str]:
         if not told.done():
             told.set_result([ending.outcome for ending in endings])
 
-    agent = Agent(id="a1", name="worker", kind=book.integration.kind, session="i", owner=f"{PID}.1")
-    looking = asyncio.create_task(Pulses(lambda: [(book, agent)], tell, silent_s=silent_s).run())
+    agent = Agent(id="a1", name="worker", kind=book.client.kind, session="i", owner=f"{PID}.1")
+    looking = asyncio.create_task(Pulses(lambda: [(book, agent)], tell, PulseTimes(silent_s=silent_s)).run())
     try:
-        async with asyncio.timeout(LOOK_S / 2):
+        async with asyncio.timeout(PulseTimes().look_s / 2):
             return await told
     finally:
         looking.cancel()
@@ -264,13 +266,13 @@ def busy(kind: Any, transcript: str = "/nowhere") -> Book:
 async def test_a_turn_of_which_nothing_is_heard_for_long_is_not_known_and_still_a_turn(
     tmp_path: Path,
 ) -> None:
-    book = busy(gemini_cli.INTEGRATION)
+    book = busy(GEMINI)
     endings = await look_once(book, silent_s=0.0)
     assert (book.state, endings) == ("", [])
     assert book.turns.current is not None, "its end may still be told"
     growing = tmp_path / "chat.jsonl"
     growing.write_text("{}\n", "utf-8")
-    book = busy(gemini_cli.INTEGRATION, str(growing))
+    book = busy(GEMINI, str(growing))
     book.heard_at -= 3_600
     with pytest.raises(TimeoutError):
         await look_once(book, silent_s=1_800.0)
@@ -280,7 +282,7 @@ async def test_a_turn_of_which_nothing_is_heard_for_long_is_not_known_and_still_
 async def test_a_word_of_a_client_that_is_older_than_its_last_hook_waits(tmp_path: Path) -> None:
     turn = claude(tmp_path, "interrupted")
     write_status(tmp_path, {**STATUSES["interrupted"], "statusUpdatedAt": (time.time() - 5) * 1_000})
-    book = busy(claude_code.INTEGRATION, turn.transcript)
+    book = busy(CLAUDE, turn.transcript)
     with pytest.raises(TimeoutError):
         await look_once(book, silent_s=900.0)
     assert book.state == "busy", "the file may be from before the prompt"

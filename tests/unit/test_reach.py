@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tellwire.core.context import Caller, Context
-from tellwire.core.reach import DEAF, DIALOG, NOT_WAKEABLE, PULLS, SETTLE_S, Contact, reach
-from tellwire.core.waking import FAILED
+from tellwire.core.mail.reach import DEAF, DIALOG, NOT_WAKEABLE, PULLS, SETTLE_S, Contact, reach
+from tellwire.core.mail.waking import FAILED
 from tellwire.protocol.operations.agents import GetAgent
 from tellwire.protocol.operations.messages import SendMessage, Sent
 from tests.unit.mesh import SCRIPT, Mesh

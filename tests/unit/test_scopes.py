@@ -7,7 +7,7 @@ import pytest
 from tellwire.core.context import NoteChildEnd, NoteChildStarted, StartBroker
 from tellwire.core.limits import Limits
 from tellwire.protocol.errors import TellwireError
-from tellwire.protocol.lineage import ScopeClaimed, ScopeReleased
+from tellwire.protocol.events.children import ScopeClaimed, ScopeReleased
 from tellwire.protocol.operations.agents import UpdateAgent
 from tellwire.protocol.operations.children import Children, ListChildren
 from tellwire.protocol.operations.scopes import (
@@ -159,7 +159,7 @@ def test_what_an_agent_claimed_goes_when_it_is_forgotten_and_along_with_its_name
     mesh.claim("alice", "/p/a")
     mesh.claim("bob", "/p/b")
     mesh.lose("bob")
-    mesh.run(UpdateAgent(name="bob"), mesh.caller("alice"))
+    mesh.run(UpdateAgent(agent="alice", name="bob"), OPERATOR)
     assert mesh.writers("/p/a") == ["bob"] == mesh.writers("/p/b")
     mesh.forget("bob")
     assert not mesh.state.claims

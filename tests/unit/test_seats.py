@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from tellwire.core.agents.seats import UNKNOWN_PANE
 from tellwire.core.context import Caller, PlaceSession, Seat
-from tellwire.core.seats import UNKNOWN_PANE
 from tellwire.protocol.operations.agents import RegisterAgent, Registered
 from tests.unit.mesh import Mesh
 

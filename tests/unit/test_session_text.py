@@ -8,16 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.integrations.conversations import (
+from tellwire.clients.said import (
     READ_BYTES_MAX,
-    TELLERS,
     Said,
     last_asked,
     read_entries,
     render,
-    tell_gemini,
-    tell_pi,
 )
+from tests.clients import TELLERS
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 FOLDERS = {
@@ -75,11 +73,11 @@ def test_lines_of_gemini_replace_and_take_back_earlier_ones() -> None:
         return {"id": name, "type": kind, "content": text, "timestamp": "2026-11-16T00:00:00Z"}
 
     first = [entry("1", "one"), entry("2", "two", "gemini"), entry("2", "two, longer", "gemini")]
-    assert [each.text for each in tell_gemini(first)] == ["one", "two, longer"]
+    assert [each.text for each in TELLERS["gemini-cli"](first)] == ["one", "two, longer"]
     cut = [*first, {"$rewindTo": "2"}, entry("3", "three")]
-    assert [each.text for each in tell_gemini(cut)] == ["one", "three"]
+    assert [each.text for each in TELLERS["gemini-cli"](cut)] == ["one", "three"]
     replaced = [*first, {"$set": {"messages": [entry("9", "new")]}}]
-    assert [each.text for each in tell_gemini(replaced)] == ["new"]
+    assert [each.text for each in TELLERS["gemini-cli"](replaced)] == ["new"]
 
 
 def test_of_pis_tree_only_the_branch_that_goes_on_is_told() -> None:
@@ -88,9 +86,9 @@ def test_of_pis_tree_only_the_branch_that_goes_on_is_told() -> None:
         return {"type": "message", "id": name, "parentId": parent, "message": message}
 
     tree = [entry("a", None, "one"), entry("b", "a", "given up"), entry("c", "a", "two")]
-    assert [each.text for each in tell_pi(tree)] == ["one", "two"]
+    assert [each.text for each in TELLERS["pi"](tree)] == ["one", "two"]
     knot = [entry("a", "b", "one"), entry("b", "a", "two")]
-    assert [each.text for each in tell_pi(knot)] == ["one", "two"], "a circle ends"
+    assert [each.text for each in TELLERS["pi"](knot)] == ["one", "two"], "a circle ends"
 
 
 @pytest.mark.parametrize(
@@ -102,13 +100,13 @@ def test_of_pis_tree_only_the_branch_that_goes_on_is_told() -> None:
     ],
 )
 def test_what_was_asked_last_is_found_also_if_a_hook_put_it_in(kind: str, asked: str) -> None:
-    assert asked in last_asked(kind, str(SAMPLES / FOLDERS[kind] / "transcript.jsonl"))
+    assert asked in last_asked(TELLERS[kind], str(SAMPLES / FOLDERS[kind] / "transcript.jsonl"))
 
 
 def test_where_no_record_is_nothing_was_asked(tmp_path: Path) -> None:
-    assert last_asked("codex", str(tmp_path / "missing")) == ""
-    assert last_asked("codex", "") == ""
-    assert last_asked("another", str(tmp_path)) == ""
+    assert last_asked(TELLERS["codex"], str(tmp_path / "missing")) == ""
+    assert last_asked(TELLERS["codex"], "") == ""
+    assert last_asked(TELLERS["codex"], str(tmp_path)) == ""
 
 
 # -- rendering ----------------------------------------------------------------------------------------

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tellwire.children.bounds import bounds_of
+from tellwire.children.dialogs import find_dialog, is_distrusted
+from tellwire.children.environments import environment_of
+from tellwire.children.programs import FIRST_WORDS, Unstartable, command_line, first_words
+from tellwire.clients import BY_KIND, CLIENTS
+from tellwire.clients.client import Bounds, ChildPlace
 from tellwire.protocol.operations.scopes import ScopeRule
-from tellwire.spawn.bounds import Bounds, Place, bounds_of
-from tellwire.spawn.dialogs import find_dialog, is_distrusted
-from tellwire.spawn.environments import environment_of
-from tellwire.spawn.programs import FIRST_WORDS, PROGRAMS, Unstartable, command_line, first_words
 
 
 @pytest.fixture
@@ -19,27 +21,27 @@ def bin_folder(tmp_path: Path) -> Path:
     """All clients, as programs that do nothing."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for program in PROGRAMS.values():
-        (folder / program.name).write_text("#!/bin/sh\n", encoding="utf-8")
-        (folder / program.name).chmod(0o755)
+    for each in CLIENTS:
+        (folder / each.program).write_text("#!/bin/sh\n", encoding="utf-8")
+        (folder / each.program).chmod(0o755)
     return folder
 
 
 @pytest.mark.parametrize("headless", [True, False])
-@pytest.mark.parametrize("client", PROGRAMS)
+@pytest.mark.parametrize("client", BY_KIND)
 def test_the_first_words_come_last_whatever_a_caller_adds(
     bin_folder: Path, client: str, headless: bool
 ) -> None:
     words = command_line(client, ["-x", "y"], headless=headless, env={"PATH": str(bin_folder)}, bounds=["-b"])
     assert isinstance(words, list)
-    assert words[0] == str(bin_folder / PROGRAMS[client].name)
+    assert words[0] == str(bin_folder / BY_KIND[client].program)
     assert words[-1] == FIRST_WORDS
     assert words.index("-x") < words.index("-b") < len(words) - 2
     assert "bypass" not in " ".join(words)
     assert "trust" not in " ".join(words)
 
 
-@pytest.mark.parametrize("client", PROGRAMS)
+@pytest.mark.parametrize("client", BY_KIND)
 def test_a_client_that_is_missing_is_named_with_how_to_install_it(client: str) -> None:
     missing = command_line(client, [], headless=False, env={"PATH": "/nowhere"})
     assert isinstance(missing, Unstartable)
@@ -83,8 +85,8 @@ def test_settings_that_make_no_sense_name_no_key(tmp_path: Path, text: str) -> N
 # -- scopes -------------------------------------------------------------------------------------------
 
 
-def place(folder: Path, client: str, *command: str) -> Place:
-    return Place(client, folder / "children" / "a1", {"PATH": str(folder / "bin")}, command)
+def place(folder: Path, client: str, *command: str) -> ChildPlace:
+    return ChildPlace(client, folder / "children" / "a1", {"PATH": str(folder / "bin")}, command)
 
 
 def test_claude_code_may_edit_within_the_scope_and_nowhere_else(tmp_path: Path) -> None:

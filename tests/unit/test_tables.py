@@ -11,13 +11,21 @@ from tellwire.core.kernel import APPLIERS, CALLERS, DECIDERS, OwnCommand
 from tellwire.protocol.errors import ERRORS, ErrorRow, TellwireError
 from tellwire.protocol.events import EVENTS
 from tellwire.protocol.operations import OPERATIONS
+from tellwire.protocol.operations.audit import AcknowledgeLosses
 from tellwire.protocol.operations.base import ALL_SURFACES, ANYONE, Operation, Reply, snake_case
 from tellwire.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
 from tellwire.protocol.operations.history import PurgeHistory
 from tellwire.protocol.operations.messages import MessageRecord
 from tellwire.protocol.operations.sessions import GetSessionData
 
-ANSWERED_BY_THE_BROKER: set[type] = {BrokerStatus, Diagnose, StopBroker, PurgeHistory, GetSessionData}
+ANSWERED_BY_THE_BROKER: set[type] = {
+    AcknowledgeLosses,
+    BrokerStatus,
+    Diagnose,
+    GetSessionData,
+    PurgeHistory,
+    StopBroker,
+}
 """They are about the process or the file, not about the state; the daemon answers them."""
 
 

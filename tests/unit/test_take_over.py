@@ -1,4 +1,4 @@
-"""Going on as another agent that nobody is at the moment: by a change of one's name to its name."""
+"""Going on as another agent that nobody is at the moment: by the operator's word, or in its pane."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from tellwire.core.agents.names import FORMER_NAMES_MAX
 from tellwire.core.context import HandOver, MarkSilent, StartBroker
 from tellwire.core.limits import Limits
-from tellwire.core.names import FORMER_NAMES_MAX
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AgentForgotten, AgentUpdated, SessionStarted
 from tellwire.protocol.ids import parse_message_id
 from tellwire.protocol.operations.agents import AgentRecord, GetAgent, RegisterAgent, UpdateAgent
 from tellwire.protocol.operations.topics import Subscribe
-from tests.unit.mesh import SCRIPT, Mesh, refused
+from tests.unit.mesh import OPERATOR, SCRIPT, Mesh, refused
 
 
 def absent(**fields: Any) -> Mesh:
@@ -30,7 +30,8 @@ def absent(**fields: Any) -> Mesh:
 
 
 def rename(mesh: Mesh, name: str, to: str, **fields: Any) -> AgentRecord:
-    return mesh.run(UpdateAgent(name=to, **fields), mesh.caller(name))
+    """The operator has an agent go on under another name."""
+    return mesh.run(UpdateAgent(agent=name, name=to, **fields), OPERATOR)
 
 
 def test_who_takes_the_name_of_an_absent_agent_goes_on_as_that_agent_with_its_mail() -> None:
@@ -277,14 +278,49 @@ def test_a_kind_has_its_bound_in_an_update_too() -> None:
         mesh.run(UpdateAgent(kind="k" * 9), mesh.caller("alice"))
 
 
+@pytest.mark.requirement("SEC-1", "NET-3")
+def test_an_agent_that_asks_for_an_absent_agents_name_gets_a_conflict_and_no_mail() -> None:
+    mesh = absent()
+    for suffix in (False, True):
+        caller = mesh.caller("new")
+        if suffix:
+            assert mesh.run(UpdateAgent(name="old", suffix=True), caller).name == "old-2"
+        else:
+            with refused("conflict"):
+                mesh.run(UpdateAgent(name="old"), caller)
+    with refused("forbidden"):
+        mesh.run(UpdateAgent(agent="old-2", name="old"), mesh.caller("peer"))
+    assert mesh.bodies("old") == ["waits"]
+
+
+@pytest.mark.requirement("NET-3")
+def test_the_operator_keeps_its_name_and_there_is_one() -> None:
+    mesh = Mesh()
+    first = mesh.run(RegisterAgent(name="", session="1", kind="operator"), OPERATOR)
+    with refused("forbidden"):
+        mesh.run(UpdateAgent(name="boss"), mesh.caller("operator"))
+    mesh.run(StartBroker("0.2"))
+    mesh.alive.add("")
+    second = mesh.run(RegisterAgent(name="operator", session="2", kind="other"), OPERATOR)
+    assert (second.id, second.name, second.attached) == (first.id, "operator", True)
+    mesh.alive.clear()
+    third = mesh.run(RegisterAgent(name="operator", session="3", kind="other"), OPERATOR)
+    assert (third.id, third.name, third.attached) == (first.id, "operator", False)
+
+
 # -- by id --------------------------------------------------------------------------------------------
 
 
-def test_an_agent_is_found_by_its_id_too() -> None:
+@pytest.mark.requirement("NET-3")
+def test_an_id_is_no_name_and_has_a_form_of_its_own() -> None:
     mesh = Mesh()
     mesh.register("alice")
     mesh.register("bob")
-    bob = mesh.agent("bob").id
+    number = mesh.agent("bob").id
+    assert mesh.send("alice", number, "x").status == "denied"
+    with refused("unknown_agent"):
+        mesh.run(GetAgent(name=number), SCRIPT)
+    bob = f"id:{number}"
     assert mesh.run(GetAgent(name=bob), SCRIPT).name == "bob"
     assert mesh.send("alice", bob, "one").status == "received"
     assert [outcome.name for outcome in mesh.send("alice", [bob, "bob"], "two").recipients] == ["bob"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tellwire.core.framing import announce, page_chars, render_page
 from tellwire.core.limits import Limits
-from tellwire.core.taking import LARGE_MAX
+from tellwire.core.mail.fetching import LARGE_MAX
+from tellwire.core.mail.framing import announce, page_chars, render_page
 from tellwire.protocol.events import MessagesDelivered
 from tellwire.protocol.operations.messages import Taken
 from tests.unit.fetching import Fetching, bodies, ids

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.integrations import transcripts
-from tellwire.integrations.transcripts import Follower, TranscriptReader, decoded, marks_in, seconds
+from tellwire.clients import reader as transcripts
+from tellwire.clients.reader import Follower, TranscriptReader, decoded, marks_in, seconds
 from tests.unit.transcripts import ABSENT, MARK, OPEN, moment, stamp
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tellwire.core.context import ReportTurn
-from tellwire.protocol.conversations import TurnEnded
+from tellwire.protocol.events.links import TurnEnded
 from tellwire.protocol.operations.agents import Done
 from tests.unit.mesh import Mesh
 

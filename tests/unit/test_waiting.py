@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tellwire.core.reach import DEAF, DIALOG, NOT_WAKEABLE, PULLS, Contact
-from tellwire.core.state import Agent, Receipt
-from tellwire.core.waiting import (
+from tellwire.clients.codex import queue as codex_queue
+from tellwire.core.mail.reach import DEAF, DIALOG, NOT_WAKEABLE, PULLS, Contact
+from tellwire.core.mail.waiting import (
     LARGE,
     MID_TURN,
     NEEDS_S,
@@ -20,12 +20,16 @@ from tellwire.core.waiting import (
     why_open,
     why_pending,
 )
-from tellwire.core.waking import FAILED
-from tellwire.gateways import codex_queue, doors, plugins, typing, ways
-from tellwire.gateways.answers import say_status
+from tellwire.core.mail.waking import FAILED
+from tellwire.core.state import Agent, Receipt
+from tellwire.mcp.dialects.tellwire import say_status
 from tellwire.protocol.operations.agents import GetAgent
 from tellwire.protocol.operations.history import ReadHistory
 from tellwire.protocol.operations.messages import MessageStatus
+from tellwire.sessions import paths as ways
+from tellwire.sessions import typing
+from tellwire.sessions.doors import hook_socket as doors
+from tellwire.sessions.doors import plugin_poll as plugins
 from tests.unit.mesh import OPERATOR
 from tests.unit.test_reach import Told, contacts
 

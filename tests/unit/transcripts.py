@@ -9,11 +9,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import msgspec
-import pytest
 from hypothesis import strategies as st
 
-from tellwire.integrations.hooks import Verdict
-from tellwire.integrations.transcripts import TranscriptReader
+from tellwire.clients.events import Verdict
+from tellwire.clients.reader import TranscriptReader
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 MARK = "id=m4f2k from=backend"
@@ -44,14 +43,9 @@ class Given(msgspec.Struct, frozen=True):
 
 
 def recorded(client: str) -> dict[str, list[Given]]:
-    """The recorded cases of a client and the texts that were given in each."""
+    """The recorded cases of a client, or in a folder, and the texts that were given in each."""
     cases = (SAMPLES / client / "reader_cases.json").read_bytes()
     return msgspec.json.decode(cases, type=dict[str, list[Given]])
-
-
-def recorded_cases(client: str) -> list[Any]:
-    """The same as parameters of a test."""
-    return [pytest.param(name, given, id=name) for name, given in recorded(client).items()]
 
 
 def recorded_lines(client: str, case: str) -> list[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tellwire.broker.delivery import Delivery
 from tellwire.broker.ports import Source
 from tellwire.broker.tick import Binding, Tick
+from tellwire.core.state import State
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import AgentRecord, RegisterAgent, Registered
 
@@ -21,6 +22,14 @@ def bind_registered(
     )
     source.attach(reply.id, holds=True)
     tick.attached.append(Binding(reply.id, source, earlier))
+
+
+def bind_moved(delivery: Delivery, tick: Tick, state: State, reply: AgentRecord) -> None:
+    """The operator had an agent go on as another one: its own connection moves, not the operator's."""
+    agent = state.agents.get(reply.id)
+    for session in list(delivery.sessions.values()):
+        if agent is not None and session.word == agent.session:
+            bind_updated(delivery, tick, session.source, reply)
 
 
 def bind_updated(delivery: Delivery, tick: Tick, source: Source, reply: AgentRecord | Registered) -> None:

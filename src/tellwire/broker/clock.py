@@ -1,8 +1,9 @@
-"""Time as the engine tells it: one that never goes back, one that stands still while we sleep.
+"""Time as the engine tells it: one that people see, one that stands still while we sleep.
 
-`now` is wall-clock time made monotonic; people see it. `awake` counts the seconds in which the broker ran;
-times to live and absence run on it, so neither a suspended machine, a stopped process nor a clock set by hand
-lets anything expire (F2-5). After a gap nothing times out for a while: everybody may come back first.
+`now` is the wall clock without its small steps back. A larger step is followed, so `now` never leads by more
+than `LEAD_S`. `awake` counts the seconds in which the broker ran and never goes back; times to live, absence
+and the keeping of history run on it, so no suspended machine, stopped process or clock set by hand lets
+anything expire (F2-5). After a gap nothing times out for a while: everybody may come back first.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable
 
 GAP_S = 5.0
+LEAD_S = 5.0
+"""How far `now` may be ahead of the wall clock after that was set back."""
 
 
 class Clock:
@@ -34,7 +37,7 @@ class Clock:
 
     def resume(self, now: float, awake: float) -> None:
         """Go on from the times of the last commit of an earlier life."""
-        self.now = max(self.now, now)
+        self.now = _within_lead(now, self.now)
         self.awake = max(self.awake, awake)
 
     def read(self) -> float:
@@ -47,7 +50,7 @@ class Clock:
             self._held_until = self.awake + self._hold_s
         if passed <= GAP_S:
             self.awake += passed
-        self.now = max(wall, self.now + passed)
+        self.now = _within_lead(self.now, wall)
         return self.now
 
     def wall_of(self, monotonic: float) -> float:
@@ -58,3 +61,8 @@ class Clock:
     def held(self) -> bool:
         """Whether a gap was so recent that nothing may time out."""
         return self.awake < self._held_until
+
+
+def _within_lead(now: float, wall: float) -> float:
+    """The later of both, unless `now` leads by more than it may."""
+    return now if 0.0 < now - wall <= LEAD_S else wall

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tellwire.broker.ports import Source
-from tellwire.core.records import StoredMessage
+from tellwire.core.record.stored import StoredMessage
 from tellwire.core.state import Agent, State
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import (

@@ -5,19 +5,19 @@ applied in order; what is now deliverable to connected clients is handed over; t
 committed in one transaction; only then do replies and offers leave, one write per connection. So nobody hears
 of anything that is not on disk, and a hundred clients share one sync.
 
-If the commit cannot happen because the disk is full or read-only, the tick never was: the state is rebuilt
-from the journal, every call of the tick is refused with `storage_full`, reads go on, and a probe tells when
-writing works again. If the commit fails in any other way nobody can know what is on disk: the broker stops at
-once and the next one finds out by replaying.
+If the commit cannot happen because the disk is full or read-only, or the database was removed, the tick never
+was: the state is rebuilt from the journal, every call of the tick is refused with `storage_full` or
+`storage_gone`, reads go on, and a probe tells when writing works again. If the commit fails in any other way
+nobody can know what is on disk: the broker stops at once and the next one finds out by replaying.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tellwire.broker.binding import bind_registered, bind_updated, dismiss_replaced, unbind
+from tellwire.broker.binding import bind_moved, bind_registered, bind_updated, dismiss_replaced, unbind
 from tellwire.broker.clock import Clock
 from tellwire.broker.delivery import Delivery
 from tellwire.broker.feed import Feed
@@ -38,9 +38,10 @@ from tellwire.core.context import (
 )
 from tellwire.core.kernel import DECIDERS, Command, OwnCommand, apply, check_caller, decide
 from tellwire.core.limits import Limits
-from tellwire.core.reach import Contact
-from tellwire.core.receipts import decide_hand_over
-from tellwire.core.records import Commit, StoredMessage
+from tellwire.core.mail.reach import Contact
+from tellwire.core.mail.receipts import decide_hand_over
+from tellwire.core.record.space import is_taken
+from tellwire.core.record.stored import Commit, StoredMessage
 from tellwire.core.state import State
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent, MessageQueued, format_batch
@@ -53,13 +54,15 @@ from tellwire.protocol.operations.agents import (
     UnregisterAgent,
     UpdateAgent,
 )
-from tellwire.protocol.operations.base import Reply
+from tellwire.protocol.operations.base import Operation, Reply
 from tellwire.protocol.operations.feed import WatchFeed
 from tellwire.protocol.operations.messages import ClaimMessages, Sent
 
 log = logging.getLogger("tellwire.engine")
 
 NOBODY = Caller(kind="script")
+NOT_NOW = ("storage_full", "storage_gone")
+"""Nothing was saved, and reading goes on."""
 
 
 class Engine:
@@ -88,13 +91,13 @@ class Engine:
         self.clock = clock
         self.state = State()
         self.storage_error: TellwireError | None = None
+        self.low: TellwireError | None = None  # the disk is nearly full: what most callers are told
         self.delivery = Delivery(journal.messages, grant_s)
         self.answerers: dict[type, Callable[[Any], Reply]] = {}
         """Operations that the broker answers of itself, not out of the state."""
         self.slow: dict[type, Callable[[Source, int, Any], None]] = {}  # answered later, beside the loop
         self.alone: set[type] = set()  # those of them that must find nothing uncommitted
-        self.activities: dict[str, str] = {}
-        """What agents are doing, as their clients tell: `busy`, `idle` and so on, by agent id."""
+        self.activities: dict[str, str] = {}  # by agent id: `busy`, `idle` and so on, as clients tell
         self.paths: Callable[[str], list[PathRecord]] = lambda _agent: []  # how mail gets into its model
         self.contact: Callable[[str], Contact | None] = lambda _agent: None  # of one that fetches its mail
         self.refusals = Refusals()
@@ -113,7 +116,7 @@ class Engine:
         self.committed: list[AnyEvent] = []
         self.limits = limits
         self._context = lookups.context(NOBODY, limits, alive)
-        self.prompted = lookups.prompted
+        self._kept, self.prompted = lookups.kept, lookups.prompted
 
     def start(self, version: str) -> None:
         """Rebuild the state and begin a new life.
@@ -122,6 +125,7 @@ class Engine:
             TellwireError: the journal cannot be read or written.
         """
         self.state = load_state(self._journal)
+        self._kept.update(self._journal.kept())
         self.clock.resume(self.state.now, self.state.awake)
         self._set_time()
         tick = self._tick = Tick()
@@ -252,7 +256,7 @@ class Engine:
                 tick.refused.append((source.caller, command, decision))
             return
         if decision.events:
-            if self.storage_error is not None:
+            if self.storage_error is not None or (self.low is not None and self._is_too_much(job, decision)):
                 self._refuse_writing(tick, job)
                 return
             self._take(tick, decision)
@@ -272,6 +276,8 @@ class Engine:
                 self.delivery.claim(self.state, source.caller.agent, reply.ids)
         elif type(command) is RegisterAgent:
             bind_registered(self.delivery, tick, source, command, reply)
+        elif type(command) is UpdateAgent and command.agent is not None:
+            bind_moved(self.delivery, tick, self.state, reply)
         elif type(command) is UpdateAgent or (type(command) is PlaceSession and type(reply) is Registered):
             bind_updated(self.delivery, tick, source, reply)
         elif type(command) is UnregisterAgent:
@@ -307,6 +313,7 @@ class Engine:
                 seq = state.seq
                 tick.fresh[seq] = StoredMessage.of(seq, state.now, event, decision.texts[text])
                 text += 1
+                self._kept[event.sender] = self._kept.get(event.sender, 0) + event.size
             delivery.observe(state, event)
 
     def _hand_over(self, tick: Tick) -> None:
@@ -355,18 +362,19 @@ class Engine:
 
     def _give_up(self, queue: list[Job], tick: Tick, error: TellwireError) -> None:
         """The tick never was: forget it, and refuse all its calls."""
-        if error.code not in ("storage_full", "internal"):
+        if error.code not in (*NOT_NOW, "internal"):
             log.critical("the journal failed: %s", error)
             self._fatal(error)
         unbind(self.delivery, tick)
         try:
             self.state = load_state(self._journal)
+            self._kept.clear()
+            self._kept.update(self._journal.kept())
         except TellwireError as unreadable:
             log.critical("the journal cannot be read back: %s", unreadable)
             self._fatal(unreadable)
-        if error.code == "storage_full" and self.storage_error is None:
-            log.error("writing stopped: %s", error)
-            self.storage_error = error
+        if error.code in NOT_NOW and self.storage_error is None:
+            self._stop_writing(error)
         tick.undo()
         self.delivery.forget_tick()
         for job in queue:
@@ -381,27 +389,50 @@ class Engine:
         if isinstance(command, PARKED) and len(self._parked) < PARKED_MAX:
             self._parked.append(job)
         elif source is not None:
-            answer = error or self.storage_error or TellwireError("storage_full", "Nothing is stored now.")
+            lacking = self.storage_error or self.low
+            answer = error or lacking or TellwireError("storage_full", "Nothing is stored now.")
             tick.answers.append((source, n, answer))
             tick.refused.append((source.caller, command, answer))
 
     def probe(self) -> bool:
-        """If writing had stopped, try again; True once it works."""
-        if self.storage_error is None:
+        """See that what is written is kept; if writing had stopped, try again. True if it works."""
+        stopped = self.storage_error is not None
+        try:
+            if stopped:
+                self._journal.probe()
+            else:
+                self._journal.check()
+        except TellwireError as error:
+            if error.code not in NOT_NOW:
+                self._fatal(error)
+            if not stopped:
+                self._stop_writing(error)
+            return False
+        if not stopped:
             self._unpark()
             return True
-        try:
-            self._journal.probe()
-        except TellwireError as error:
-            if error.code != "storage_full":
-                self._fatal(error)
-            return False
         log.warning("writing works again")
         self.storage_error = None
         self._unpark()
         self.delivery.dirty.update(self.delivery.sessions)
         self.wake()
         return True
+
+    def _is_too_much(self, job: Job, decision: Decision) -> bool:
+        """Whether what a caller asks for is not taken while the disk is low."""
+        source, _, command = job
+        if source is None or not isinstance(command, Operation):
+            return False
+        return not is_taken(decision.events, source.caller, self.state.agents)
+
+    def release(self, freed: Mapping[str, int]) -> None:
+        """Messages were deleted: their senders have room again."""
+        for sender, size in freed.items():
+            self._kept[sender] = max(0, self._kept.get(sender, 0) - size)
+
+    def _stop_writing(self, error: TellwireError) -> None:
+        log.error("writing stopped: %s", error)
+        self.storage_error = error
 
     def _unpark(self) -> None:
         parked, self._parked = self._parked, []

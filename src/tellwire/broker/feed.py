@@ -11,8 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from tellwire.broker.ports import Source
-from tellwire.core.audit import describe, namer, word_of
-from tellwire.core.records import StoredMessage
+from tellwire.core.record.audit import describe, namer, word_of
+from tellwire.core.record.stored import StoredMessage
 from tellwire.core.state import State
 from tellwire.protocol.events import AnyEvent, MessageQueued
 from tellwire.protocol.frames import format_feed

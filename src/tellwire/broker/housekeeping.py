@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from tellwire.broker.engine import Engine
+from tellwire.broker.engine import NOT_NOW, Engine
 from tellwire.broker.ports import Journal
-from tellwire.core.records import Pruned
+from tellwire.core.record.stored import Pruned
 from tellwire.core.state import format_snapshot
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.ids import format_id
@@ -76,7 +76,7 @@ class Housekeeping:
         try:
             more = self._work(idle=idle)
         except TellwireError as error:
-            if error.code != "storage_full":
+            if error.code not in NOT_NOW:
                 self._fatal(error)
             log.warning("housekeeping waits: %s", error)
             return
@@ -97,6 +97,7 @@ class Housekeeping:
         if now >= self._index_at and seq - self._journal.indexed() > INDEX_LAG_EVENTS_MAX:
             self._index_at = now + INDEX_EVERY_S
             self._journal.index()
+        self._save_head()  # a broker that is never idle must not leave its proof behind
         return True
 
     def _settle_down(self) -> bool:
@@ -122,12 +123,15 @@ class Housekeeping:
             log.warning("the head waits: %s", error)
 
     def _prune(self) -> bool:
-        now = self._engine.clock.now
-        if now < self._prune_at:
+        awake = self._engine.clock.awake  # a clock that is set forward makes nothing old
+        if awake < self._prune_at:
             return False
-        if self._journal.prune(now - self._retention_s, self._engine.state.oldest_open(), PRUNE_COMMITS):
+        open_from = self._engine.state.oldest_open()
+        done = self._journal.prune(awake - self._retention_s, open_from, PRUNE_COMMITS)
+        self._engine.release(done.freed)
+        if done.more:
             return True
-        self._prune_at = now + PRUNE_EVERY_S
+        self._prune_at = awake + PRUNE_EVERY_S
         return False
 
     def purge(self, operation: PurgeHistory) -> Purged:
@@ -152,7 +156,7 @@ class Housekeeping:
                 if monotonic() >= until:
                     break
         except TellwireError as error:
-            if error.code != "storage_full":
+            if error.code not in NOT_NOW:
                 self._fatal(error)
             raise
         oldest, open_from = self._journal.oldest(), self._engine.state.oldest_open()
@@ -168,6 +172,7 @@ class Housekeeping:
         if journal.derived() < state.seq and journal.derive(SLICE_COMMITS):
             return Pruned(more=True)
         done = journal.purge(before, state.oldest_open(), PRUNE_COMMITS)
+        self._engine.release(done.freed)
         if not done.more and self._alone_seq < state.seq:
             # What is to go lies behind the older snapshot: from now on the newest stands alone.
             journal.save_snapshot(state.seq, format_snapshot(state), keep=1)

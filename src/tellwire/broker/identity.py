@@ -15,7 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-DEPTH_MAX = 64
+DEPTH_MAX = 4_096
+"""Processes above one another that are followed. Not fewer: who nests deeper is not to get out of sight."""
+LOOKS_MAX = 8
+"""How often processes are followed again of which one ended meanwhile."""
 INIT = 1
 """The process that adopts those whose parent is gone."""
 
@@ -33,9 +36,16 @@ class Process(NamedTuple):
     pid: int
     start: str
     parent: int
-    terminal: bool
+    terminal: int
+    """The device of its terminal; 0 if it has none."""
     state: str = ""
     """On Linux `R`, `S`, `T` (stopped), `Z` (gone, not yet buried) and so on."""
+    name: str = ""
+    session: int = 0
+    """The process that leads its session, and its terminal."""
+    group: int = 0
+    foreground: int = 0
+    """The process group that has its terminal now."""
 
     @property
     def word(self) -> str:
@@ -69,17 +79,27 @@ def read_process(pid: int) -> Process | None:
         return None
     # The command name is in parentheses and may hold anything; the fields begin behind the last one.
     fields = text[text.rindex(b")") + 2 :].split()
-    return Process(pid, fields[19].decode(), int(fields[1]), fields[4] != b"0", fields[0].decode())
+    name = text[text.index(b"(") + 1 : text.rindex(b")")].decode(errors="replace")
+    parent, group, session, terminal, foreground = map(int, fields[1:6])
+    return Process(
+        pid, fields[19].decode(), parent, terminal, fields[0].decode(), name, session, group, foreground
+    )
 
 
 def _read_ps(pid: int) -> Process | None:
+    """Without `/proc` the leader of a session is not told: whoever has a terminal is taken to be followed."""
     found = subprocess.run(
-        ["/bin/ps", "-o", "ppid=,tty=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ["/bin/ps", "-o", "ppid=,pgid=,tpgid=,tty=,lstart=", "-p", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    fields = found.stdout.split(maxsplit=2)
-    if found.returncode != 0 or len(fields) != 3:
+    fields = found.stdout.split(maxsplit=4)
+    if found.returncode != 0 or len(fields) != 5:
         return None
-    return Process(pid, fields[2].strip().replace(" ", "_"), int(fields[0]), fields[1] not in ("??", "-"))
+    parent, group, foreground = map(int, fields[:3])
+    start, terminal = fields[4].strip().replace(" ", "_"), int(fields[3] not in ("??", "-"))
+    return Process(pid, start, parent, terminal, session=pid, group=group, foreground=foreground)
 
 
 def is_alive(word: str) -> bool:
@@ -92,13 +112,28 @@ def is_alive(word: str) -> bool:
 def ancestry(pid: int) -> list[Process]:
     """The process and those above it, nearest first."""
     chain: list[Process] = []
+    for _ in range(LOOKS_MAX):
+        chain, whole = _follow(pid)
+        if whole:
+            break
+    return chain
+
+
+def _follow(pid: int) -> tuple[list[Process], bool]:
+    """The same, and whether it is all; not if a process ended while it was followed."""
+    chain: list[Process] = []
     while pid > 0 and len(chain) < DEPTH_MAX:
         process = read_process(pid)
         if process is None:
             break
         chain.append(process)
         pid = process.parent
-    return chain
+    if len(chain) == DEPTH_MAX:
+        return [], True  # nobody can tell
+    if not chain or pid <= 0:
+        return chain, True
+    again = read_process(chain[-1].pid)  # or is the next one hidden, as another user's may be?
+    return chain, again is not None and again.word == chain[-1].word and again.parent == pid
 
 
 @lru_cache(maxsize=1024)

@@ -12,10 +12,10 @@ from tellwire.broker.delivery import Delivery
 from tellwire.broker.ports import Journal
 from tellwire.core.context import Caller, Context, Header, Past, Settled
 from tellwire.core.limits import Limits
-from tellwire.core.queries import Entry, Query
-from tellwire.core.reach import Contact
-from tellwire.core.records import StoredMessage
-from tellwire.core.settling import final_receipts, settle
+from tellwire.core.mail.reach import Contact
+from tellwire.core.record.final_receipts import final_receipts, settle
+from tellwire.core.record.queries import Entry, Query
+from tellwire.core.record.stored import StoredMessage
 from tellwire.core.state import State
 from tellwire.protocol.events import AgentRegistered, AnyEvent
 from tellwire.protocol.ids import parse_id
@@ -41,6 +41,7 @@ class Lookups:
         paths: Callable[[str], list[PathRecord]],
         contact: Callable[[str], Contact | None],
     ) -> None:
+        self.kept: dict[str, int] = {}  # bytes of messages that are stored, by their sender
         self._journal = journal
         self._delivery = delivery
         self._clock = clock
@@ -74,6 +75,7 @@ class Lookups:
             prompted=self.prompted.__contains__,
             paths=self._paths,
             contact=self._contact,
+            kept=self.kept,
             alive=alive,
         )
 

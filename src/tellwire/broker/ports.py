@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from tellwire.core.context import Caller, Header, Settled
-from tellwire.core.queries import Entry, Query
-from tellwire.core.records import Commit, Found, Pruned, StoredMessage
+from tellwire.core.record.queries import Entry, Query
+from tellwire.core.record.stored import Commit, Found, Pruned, StoredMessage
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.base import Reply
 
@@ -19,8 +19,13 @@ class Journal(Protocol):
         """Save one tick, on disk when this returns.
 
         Raises:
-            TellwireError: `storage_full` (nothing saved, may clear) or `storage_broken` (unknown).
+            TellwireError: `storage_full` (nothing saved, may clear), `storage_gone` (nothing saved, a
+                person has to act) or `storage_broken` (unknown).
         """
+        ...
+
+    def check(self) -> None:
+        """See that what is written is still found at the next start; raises `storage_gone`."""
         ...
 
     def probe(self) -> None:
@@ -91,12 +96,16 @@ class Journal(Protocol):
         """Fill them a little further; True if more is left."""
         ...
 
-    def prune(self, before: float, open_from: int, rows_max: int) -> bool:
-        """Let go of some history older than `before`; True if more is left."""
+    def kept(self) -> dict[str, int]:
+        """Bytes of the messages that are stored, by the id of their sender."""
+        ...
+
+    def prune(self, before: float, open_from: int, rows_max: int) -> Pruned:
+        """Let go of some history older than `before` on the awake clock, and say how much."""
         ...
 
     def purge(self, before: float, open_from: int, rows_max: int) -> Pruned:
-        """The same, with figures."""
+        """Let go of some history from before the time `before`, and say how much."""
         ...
 
     def close(self) -> None:

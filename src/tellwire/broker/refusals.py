@@ -50,13 +50,13 @@ class Refusals:
     def take(self, now: float | None = None) -> list[CallRefused]:
         """The rows whose second is over at `now`; all of them without it."""
         rows, self._closed = self._closed, []
-        over = [key for key, row in self._open.items() if now is None or now - row.since >= WINDOW_S]
+        over = [key for key, row in self._open.items() if now is None or _is_over(row, now)]
         return rows + [self._open.pop(key) for key in over]
 
     def _count(self, caller: Caller, operation: str, code: str, now: float) -> None:
         key = (caller.agent or caller.kind, operation, code)
         row = self._open.get(key)
-        if row is not None and now - row.since >= WINDOW_S and len(self._closed) < ROWS_MAX:
+        if row is not None and _is_over(row, now) and len(self._closed) < ROWS_MAX:
             self._closed.append(self._open.pop(key))
             row = None
         if row is None and len(self._open) >= KEYS_MAX:
@@ -65,3 +65,8 @@ class Refusals:
         if row is None:
             row = CallRefused(*key, 0, now)
         self._open[key] = CallRefused(*key, row.count + 1, row.since)
+
+
+def _is_over(row: CallRefused, now: float) -> bool:
+    """Whether its second is over; it is, too, if the clock was set back."""
+    return not 0.0 <= now - row.since < WINDOW_S

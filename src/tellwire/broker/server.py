@@ -12,10 +12,14 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, cast
+from functools import partial
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from tellwire.broker.engine import NOBODY, Engine
-from tellwire.broker.identity import ancestry, group_of, peer_credentials
+from tellwire.broker.identity import Process, ancestry, group_of, peer_credentials
+from tellwire.broker.origins import Origins, needs_tmux
+from tellwire.broker.strangers import Strangers
+from tellwire.core.agents.speaking import Verdict
 from tellwire.core.context import Caller, EndSession
 from tellwire.core.limits import Bucket, Limits
 from tellwire.protocol.errors import TellwireError
@@ -35,7 +39,7 @@ from tellwire.protocol.frames import (
 )
 from tellwire.protocol.operations import AnyOperation
 from tellwire.protocol.operations.agents import RegisterAgent
-from tellwire.protocol.operations.base import AGENT, OPERATOR, SCRIPT, Reply
+from tellwire.protocol.operations.base import AGENT, SCRIPT, Reply
 from tellwire.protocol.operations.messages import SendMessage
 
 log = logging.getLogger("tellwire.server")
@@ -45,11 +49,40 @@ CALLS_PER_TICK_MAX = 64
 WRITE_BUFFER_BYTES = 256 * 1024
 
 
+Judged: TypeAlias = "Callable[[Verdict | None], None]"
+Beside: TypeAlias = "Callable[[Callable[[], Verdict], Judged], None]"
+
+
+def _at_once(work: Callable[[], Verdict], then: Judged) -> None:
+    then(work())
+
+
+def _caller(verdict: Verdict, chain: list[Process]) -> Caller:
+    return Caller(
+        kind=AGENT if verdict.adrift else verdict.kind,  # it may see no more than an agent
+        agent=verdict.agent,
+        above=verdict.agent,
+        process=chain[0].word if chain else "",
+        adrift=verdict.adrift,
+    )
+
+
 class Guest(Protocol):
     """Whoever holds a connection."""
 
     def dismiss(self, error: TellwireError) -> None:
         """Say why, and close."""
+        ...
+
+
+class Late(Protocol):
+    """Whoever has something to do soon: to say its first words whole, or to take its last ones and go."""
+
+    since: float
+    """From when its time runs, on the monotonic clock."""
+
+    def expire(self) -> None:
+        """Its time is up."""
         ...
 
 
@@ -93,8 +126,14 @@ class Server:
         self.connections: set[Guest] = set()
         self.doors: dict[str, Door] = {}
         """Who takes a connection over that greets as something special, such as a `shim`."""
-        self.waiting: set[Connection] = set()
-        """Connections that have not greeted yet."""
+        self.waiting: set[Late] = set()
+        """Connections that are to be through with something within `greeting_s`."""
+        self.strangers = Strangers()
+        self.sweeps: list[Callable[[], None]] = []
+        """What else closes connections that were waited for too long."""
+        self.origins = Origins(lambda: engine.state)
+        self.beside: Beside = _at_once
+        """How work that asks other programs is done."""
         self.stopping = False
 
     def welcome(self) -> bytes:
@@ -111,24 +150,26 @@ class Server:
             )
         )
 
-    def close_mute(self) -> None:
-        """Close connections that never greeted."""
+    def sweep(self) -> None:
+        """Close connections that were waited for too long, and have the log told who was turned away."""
         horizon = time.monotonic() - self.greeting_s
-        for connection in [each for each in self.waiting if each.last_seen < horizon]:
-            connection.dismiss(TellwireError("greeting_missing", "No greeting came in time."))
+        for late in [each for each in self.waiting if each.since < horizon]:
+            self.waiting.discard(late)
+            late.expire()
+        for sweep in self.sweeps:
+            sweep()
+        self.strangers.tell()
 
     def dismiss_all(self) -> None:
         """Say that the broker stops, and close everything."""
         self.stopping = True
         for connection in list(self.connections):
             connection.dismiss(TellwireError("stopping", "The broker stops."))
+        self.strangers.tell(last=True)
 
     def above(self, words: list[str]) -> str:
         """The agent whose own process is among these ancestors; empty if none."""
-        owners: dict[str, str] = {}
-        for agent in self.engine.state.agents.values():
-            if agent.owner:  # a client's sub-agents join later, from the same process
-                owners.setdefault(agent.owner, agent.id)
+        owners = self.origins.known().owners
         return next((owners[word] for word in words if word in owners), "")
 
 
@@ -146,11 +187,13 @@ class Connection(asyncio.Protocol):
         self._greeted = False
         self._closing = False
         self._pid = 0
+        self._asking = False  # it is being found out who calls
+        self._told: Caller | None = None
         self._bucket = Bucket(server.limits.sends_per_s_max, server.limits.sends_per_s_max, 0.0)
         self.caller: Caller = NOBODY
         self.group = ""
         self.writable = True
-        self.last_seen = time.monotonic()
+        self.last_seen = self.since = time.monotonic()
 
     # -- the transport --------------------------------------------------------------------------------
 
@@ -169,7 +212,7 @@ class Connection(asyncio.Protocol):
         self._pid = peer.pid
         server.waiting.add(self)
         if peer.uid != os.getuid():
-            log.warning("refused a connection of user %d", peer.uid)
+            server.strangers.note("of other users")
             self.dismiss(TellwireError("forbidden", "This broker belongs to another user."))
         elif len(server.connections) > server.connections_max:
             self.dismiss(TellwireError("too_many_connections", "The broker has too many connections."))
@@ -244,11 +287,11 @@ class Connection(asyncio.Protocol):
 
     def _read(self, lines: list[bytes]) -> None:
         for position, line in enumerate(lines):
-            if self._queued >= CALLS_PER_TICK_MAX or not self.writable or self._backlog:
+            if self._queued >= CALLS_PER_TICK_MAX or not self.writable or self._backlog or self._asking:
                 self._backlog.extend(lines[position:])
                 if self._transport is not None:
                     self._transport.pause_reading()
-                if self._queued == 0 and self.writable:
+                if self._queued == 0 and self.writable and not self._asking:
                     self._engine.wake()
                 return
             if line:
@@ -261,16 +304,15 @@ class Connection(asyncio.Protocol):
             self._submit(bad.n, bad.error)
             return
         operation = call.do
-        if self.caller is NOBODY:
-            self.caller = self._identify()
+        unsure = self.caller is NOBODY or (type(operation) is RegisterAgent and not self.caller.holds)
+        if unsure and not self._is_identified(line):
+            return
         if type(operation) is SendMessage:
             if not self._bucket.take(self.last_seen):
                 self._submit(call.n, TellwireError("rate_limited", "Too many sends in one second."))
                 return
         elif type(operation) is RegisterAgent:
             self.group = group_of(operation.cwd)
-            if not self.caller.holds:
-                self.caller = self._identify()
         # Before a crowded tick an answer waits, to join its one write per connection.
         if operation.reads and not self._queued and not self._engine.crowded:
             self._engine.answer_now(self, call.n, operation)
@@ -282,15 +324,32 @@ class Connection(asyncio.Protocol):
         self._queued += 1
         self._engine.submit(self, n, command)
 
-    def _identify(self) -> Caller:
-        chain = ancestry(self._pid)
-        word = chain[0].word if chain else ""
-        above = self._server.above([process.word for process in chain])
-        if above:
-            return Caller(kind=AGENT, agent=above, above=above, process=word)
-        disowned = self._engine.state.disowned
-        terminal = bool(chain) and chain[0].terminal and not any(each.word in disowned for each in chain)
-        return Caller(kind=OPERATOR if terminal else SCRIPT, process=word)
+    def _is_identified(self, line: bytes) -> bool:
+        """Find out who calls; if tmux has to be asked, the call and all behind it wait for the answer."""
+        if self._told is not None:
+            self.caller, self._told = self._told, None
+            return True
+        above = self._engine.state.agents.get(self.caller.above)
+        if above is not None and above.owner:
+            return True  # it was beneath an agent when it was last looked at, wherever it is now
+        chain, known = ancestry(self._pid), self._server.origins.known()
+        judged = partial(self._server.origins.judge, chain, known)
+        if not needs_tmux(chain) or any(each.word in known.owners for each in chain):
+            self.caller = _caller(judged(), chain)
+            return True
+        self._backlog.appendleft(line)
+        self._asking = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+        self._server.beside(judged, partial(self._identified, chain))
+        return False
+
+    def _identified(self, chain: list[Process], verdict: Verdict | None) -> None:
+        """It is known who calls; None: tmux did not answer."""
+        self._asking = False
+        self._told = _caller(verdict or Verdict(SCRIPT, adrift=True), chain)
+        if not self._closing:
+            self._go_on()
 
     # -- frames out -----------------------------------------------------------------------------------
 
@@ -317,7 +376,7 @@ class Connection(asyncio.Protocol):
         self._queued = 0
         if out and self._transport is not None and not self._closing:
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
-        if self._backlog:
+        if self._backlog and not self._asking:
             self._go_on()
 
     def _write(self, data: bytes) -> None:
@@ -326,7 +385,7 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Take up calls that waited; read on once there are none."""
-        while self._backlog and self.writable and not self._queued:
+        while self._backlog and self.writable and not self._queued and not self._asking:
             rest, self._backlog = self._backlog, deque()
             lines = [rest.popleft() for _ in range(min(len(rest), CALLS_PER_TICK_MAX))]
             try:
@@ -342,8 +401,9 @@ class Connection(asyncio.Protocol):
 
     def attach(self, agent: str, *, holds: bool) -> None:
         """From now on this connection speaks as `agent`."""
-        caller = self.caller
-        self.caller = Caller(kind=AGENT, agent=agent, holds=holds, above=caller.above, process=caller.process)
+        self.caller = self.caller.speaking_as(agent, holds=holds)
+        if holds:
+            self._server.origins.note(agent)
 
     def detach(self) -> None:
         """It speaks as nobody again."""
@@ -359,8 +419,17 @@ class Connection(asyncio.Protocol):
         transport.write(b"".join([*out, format_error(0, error)]))
         if self.writable:
             transport.close()
+            self.since = time.monotonic()
+            self._server.waiting.add(self)
         else:
             transport.abort()
+
+    def expire(self) -> None:
+        """No greeting came in time, or what was said last is not taken."""
+        if self._closing and self._transport is not None:
+            self._transport.abort()
+        else:
+            self.dismiss(TellwireError("greeting_missing", "No greeting came in time."))
 
 
 def connection_factory(server: Server) -> Callable[[], Connection]:

@@ -8,7 +8,7 @@ from tellwire.broker.delivery import Session
 from tellwire.broker.ports import Source
 from tellwire.core.context import Caller, EndSession, NoteEvidence, NoteRefusals, ReportTurn, ReturnLease
 from tellwire.core.kernel import Command
-from tellwire.core.records import StoredMessage
+from tellwire.core.record.stored import StoredMessage
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent, MessagesDelivered
 from tellwire.protocol.operations.base import Reply

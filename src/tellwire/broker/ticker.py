@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from tellwire.broker.engine import Engine
 from tellwire.broker.identity import is_alive
@@ -22,7 +23,7 @@ from tellwire.core.context import (
     SweepLineage,
     TellOverdue,
 )
-from tellwire.core.listeners import is_overdue
+from tellwire.core.links.listeners import is_overdue
 
 SLOW_BEAT_S = 600.0
 
@@ -35,6 +36,8 @@ class Ticker:
         self._server = server
         self._beat_s = beat_s
         self._offline_after_s = offline_after_s
+        self.others: list[Callable[[], None]] = []
+        """What else is to be looked at with each beat while things can be stored."""
         self._began = engine.clock.awake
         self._slow_at = engine.clock.awake + SLOW_BEAT_S
 
@@ -48,10 +51,12 @@ class Ticker:
         """Look once."""
         engine = self._engine
         engine.clock.read()
-        self._server.close_mute()
+        self._server.sweep()
         if not engine.probe():
             return
         self._watch_presence()
+        for look in self.others:
+            look()
         self.note_refusals(engine.clock.now)
         if engine.clock.held:
             return

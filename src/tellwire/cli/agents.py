@@ -63,6 +63,7 @@ def register(name: str, capabilities: tuple[str, ...], *, as_json: bool) -> int:
 
 
 @click.command()
+@click.argument("agent", required=False, shell_complete=complete_names)
 @as_option
 @click.option("--name", metavar="NEW", help="Another name; the mailbox stays.")
 @click.option(
@@ -70,17 +71,25 @@ def register(name: str, capabilities: tuple[str, ...], *, as_json: bool) -> int:
 )
 @json_option
 @performs(UpdateAgent)
-def update(speaker: str | None, name: str | None, capabilities: tuple[str, ...], *, as_json: bool) -> int:
+def update(
+    agent: str | None, speaker: str | None, name: str | None, capabilities: tuple[str, ...], *, as_json: bool
+) -> int:
     """Change an agent's name, or what it says it can do.
+
+    The operator may change any agent. If the new name is that of an agent that is away, the agent goes on as
+    that one, with its mail.
 
     \b
     Examples:
       tellwire update --as bob --name robert
       tellwire update --as bob --capability review
+      tellwire update shop-claude-2 --name shop-claude
     """
     if name is None and not capabilities:
         raise click.UsageError("Nothing to change: give --name or --capability.")
     words = list(capabilities) if capabilities else None
+    if agent is not None:
+        return _show_agent(ask(UpdateAgent(agent=agent, name=name, capabilities=words)), as_json=as_json)
 
     async def work(me: Speaker) -> AgentRecord:
         return await me.update(name=name, capabilities=words)

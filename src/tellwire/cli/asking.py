@@ -8,23 +8,22 @@ from typing import Any
 
 import click
 
+from tellwire.children.programs import STARTABLE
 from tellwire.cli.documents import document
 from tellwire.cli.group import performs
 from tellwire.cli.messages import body_of
 from tellwire.cli.options import Duration, as_option, json_option
 from tellwire.cli.render import render_json
-from tellwire.cli.screen import ERR, find_screen, write
+from tellwire.cli.screen import ERR, LINE_WIPED, find_screen, write
 from tellwire.cli.speaking import Speaker, speak
 from tellwire.cli.texts import clean_lines
 from tellwire.protocol.operations.asking import Answered, AskAgent
-from tellwire.spawn.programs import COMMAND, PROGRAMS
 
 BEAT_S = 1.0
-WIPE = "\r\x1b[K"
 
 
 @click.command("ask")
-@click.argument("client", type=click.Choice([*PROGRAMS, COMMAND]))
+@click.argument("client", type=click.Choice(STARTABLE))
 @click.argument("question", required=False)
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
 @click.option("--timeout", type=Duration(), help="Within which it must have answered (5min).")
@@ -78,6 +77,6 @@ async def _show(asked: asyncio.Future[Answered], client: str, *, live: bool) -> 
     while not asked.done():
         await asyncio.wait({asked}, timeout=BEAT_S)
         if live and not asked.done():
-            write(f"{WIPE}{client} is at work: {time.monotonic() - began:.0f} s", ERR)
+            write(f"{LINE_WIPED}{client} is at work: {time.monotonic() - began:.0f} s", ERR)
     if live:
-        write(WIPE, ERR)
+        write(LINE_WIPED, ERR)

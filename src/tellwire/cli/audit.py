@@ -14,10 +14,10 @@ from tellwire.cli.group import performs
 from tellwire.cli.options import json_option
 from tellwire.cli.render import counted, render_json
 from tellwire.cli.render_records import render_audit, render_verdict
-from tellwire.cli.screen import ERR, OUT, find_screen, write
+from tellwire.cli.screen import ERR, LINE_START, OUT, find_screen, write
 from tellwire.cli.speaking import ask
 from tellwire.protocol.errors import ERRORS, TellwireError
-from tellwire.protocol.operations.audit import Audit, AuditRow, ReadAudit
+from tellwire.protocol.operations.audit import AcknowledgeLosses, Audit, AuditRow, ReadAudit
 from tellwire.settings import load_settings
 from tellwire.store.audit import export, verify
 
@@ -37,8 +37,9 @@ LINES_AT_ONCE = 500
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=LIMIT, help=f"The newest so many ({LIMIT})."
 )
+@click.option("--acknowledge", is_flag=True, help="Say that you know what was lost; only at a terminal.")
 @json_option
-@performs(ReadAudit)
+@performs(ReadAudit, AcknowledgeLosses)
 def audit(**options: Any) -> int:
     """Show the journal: every event, every refused call.
 
@@ -46,7 +47,8 @@ def audit(**options: Any) -> int:
     commit, over all before it. Note it somewhere else, and --verify --head proves later that nothing of the
     past was changed, cut or put in another order. Exit code 74 tells that something was.
 
-    Proving and exporting read the file itself, also while the broker runs, or when it cannot.
+    Proving and exporting read the file itself, also while the broker runs, or when it cannot. If a broker
+    found at its start that the end of the journal is lost, --verify says so until you --acknowledge it.
 
     \b
     Examples:
@@ -58,6 +60,10 @@ def audit(**options: Any) -> int:
         raise click.UsageError("--head belongs to --verify.")
     if options["proves"] and options["target"] is not None:
         raise click.UsageError("--verify and --export do not go together.")
+    if options["acknowledge"]:
+        if options["proves"] or options["target"] is not None:
+            raise click.UsageError("--acknowledge goes alone.")
+        return _acknowledge(as_json=options["as_json"])
     if options["proves"]:
         return _verify(options["head"], as_json=options["as_json"])
     if options["target"] is not None:
@@ -70,6 +76,17 @@ def audit(**options: Any) -> int:
     rows = [facts(row) for row in reply.rows]
     write(render_audit(rows, now=time.time(), screen=screen) if rows else "The journal is empty.\n")
     write(screen.paint(f"head {reply.head}", "dim") + "\n")
+    return 0
+
+
+def _acknowledge(*, as_json: bool) -> int:
+    reply = ask(AcknowledgeLosses())
+    if as_json:
+        write(render_json(document(reply)))
+    elif reply.count:
+        write("Acknowledged. What is known of it stays in the home folder, as head.acknowledged-TIME.\n")
+    else:
+        write("Nothing was lost.\n")
     return 0
 
 
@@ -95,11 +112,11 @@ def _verify(head: str | None, *, as_json: bool) -> int:
         percent = 100 * done // total if total else 100
         if told and percent != shown:
             shown = percent
-            write(f"\r{percent} %", ERR)
+            write(f"{LINE_START}{percent} %", ERR)
 
     verdict = verify(load_settings().database, head, progress)
     if told:
-        write("\r", ERR)
+        write(LINE_START, ERR)
     if as_json:
         write(render_json({"ok": verdict.ok, **document(verdict)}))
     else:

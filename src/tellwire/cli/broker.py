@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import sys
 import time
 from typing import Any
@@ -15,6 +16,7 @@ from click.shell_completion import get_completion_class
 
 from tellwire.cli.documents import document
 from tellwire.cli.group import performs
+from tellwire.cli.holder import POLL_S, SILENT, find_holder, reach_broker
 from tellwire.cli.launch import detach, run_broker
 from tellwire.cli.options import json_option
 from tellwire.cli.render import counted, format_duration, render_json, render_pairs
@@ -28,7 +30,6 @@ from tellwire.settings import NAMES, Settings, load_settings
 from tellwire.version import VERSION
 
 STOP_S = 20.0
-POLL_S = 0.02
 REPLACE_TRIES = 3
 SHELLS = ("bash", "zsh", "fish")
 STOPPED = """\
@@ -54,16 +55,16 @@ def up(*, detached: bool, replace: bool) -> int:
     """
     settings = load_settings()
     running = _find_running(settings)
-    if running is not None and replace:
+    if running and replace:
         _stop(settings)
-    elif running is not None:
+    elif isinstance(running, BrokerState):
         if not detached:
             raise TellwireError("already_running", f"A broker runs already (pid {running.pid}).")
         write(f"A broker runs already (pid {running.pid}, version {running.version}).\n")
         _tell_version(running)
         return 0
     code, words = detach() if detached else run_broker(lambda: _tell_how_to_join(settings))
-    if running is not None and code == ERRORS["already_running"].exit:
+    if running and replace and code == ERRORS["already_running"].exit:
         code, words = _go_on(settings, code, words, detached=detached)
     if words:
         write(f"tellwire: {words.rstrip()}\n", ERR)
@@ -95,12 +96,12 @@ def down(*, as_json: bool) -> int:
     """
     settings = load_settings()
     running = _find_running(settings)
-    if running is not None:
+    if running:
         _stop(settings)
     if as_json:
-        write(render_json({"stopped": running is not None}))
+        write(render_json({"stopped": bool(running)}))
     else:
-        write("No broker runs.\n" if running is None else STOPPED)
+        write(STOPPED if running else "No broker runs.\n")
     return 0
 
 
@@ -117,7 +118,7 @@ def status(*, as_json: bool) -> int:
       tellwire status
       tellwire status --json | jq .pending
     """
-    state = ask(BrokerStatus(), autostart=False)
+    state = reach_broker(load_settings())
     if as_json:
         write(render_json(document(state)))
         return 0
@@ -128,6 +129,7 @@ def status(*, as_json: bool) -> int:
         ("journal", counted(state.sequence, "event")),
         ("storage", state.storage),
         ("home", state.home),
+        *(("lost", words) for words in state.lost),
     ]
     write(render_pairs(rows, find_screen()))
     _tell_version(state)
@@ -227,18 +229,25 @@ def _tell_version(state: BrokerState) -> None:
         write(f"The broker is version {state.version}, this command {VERSION}: `tellwire up --replace`.\n")
 
 
-def _find_running(settings: Settings) -> BrokerState | None:
+def _find_running(settings: Settings) -> BrokerState | int:
+    """The broker; its process alone if it does not answer; 0 if none runs."""
     try:
-        return ask(BrokerStatus(), settings=settings, autostart=False)
+        return reach_broker(settings)
     except TellwireError as error:
         if error.code != "unreachable":
             raise
-        return None
+        return find_holder(settings.lock)
 
 
 def _stop(settings: Settings) -> None:
-    """Ask the broker to stop and wait until it has let go of its lock."""
-    ask(StopBroker(), settings=settings, autostart=False)
+    """Ask the broker to stop, or signal the process that holds the lock; wait until the lock is free."""
+    try:
+        ask(StopBroker(), settings=settings, autostart=False)
+    except TellwireError as error:
+        if error.code not in SILENT:
+            raise
+        if pid := find_holder(settings.lock):
+            os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_S
     fd = os.open(settings.lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -249,6 +258,8 @@ def _stop(settings: Settings) -> None:
                 time.sleep(POLL_S)
             else:
                 return
-        raise TellwireError("timeout", "The broker did not stop in time.", "Look at its log.")
+        pid = find_holder(settings.lock)
+        advice = f"Look at its log. `kill -9 {pid}` ends it, and nothing is lost."
+        raise TellwireError("timeout", "The broker did not stop in time.", advice if pid else None)
     finally:
         os.close(fd)

@@ -12,31 +12,24 @@ from typing import Literal
 
 import msgspec
 
+from tellwire.cli.holder import find_holder, reach_broker
 from tellwire.cli.install_world import find_clients, find_world
 from tellwire.cli.render import NOT_WAKEABLE, format_age, format_duration, wake_words
-from tellwire.cli.speaking import ask
-from tellwire.integrations.install.checking import Report, check
-from tellwire.integrations.install.clients import CLIENTS
-from tellwire.integrations.install.endpoint import peek_endpoint
+from tellwire.clients import BY_KIND, BY_NAME
+from tellwire.install.check import Report, check
+from tellwire.install.endpoint import peek_endpoint
+from tellwire.install.former import former_home
+from tellwire.protocol.addresses import FORMER
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import AgentRecord
-from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, Diagnosis, SessionFault
+from tellwire.protocol.operations.broker import BrokerState, Diagnosis, SessionFault
 from tellwire.settings import Settings
+from tellwire.store.losses import find_losses
 from tellwire.version import VERSION
 
 NO_BROKER = "none runs; the next command or the next start of a session brings one up"
 FREE_BYTES_MIN = 50 << 20
 FREE_BYTES_LOW = 500 << 20
-WORDS_OF_KINDS = {
-    "claude-code": "claude",
-    "codex": "codex",
-    "gemini-cli": "gemini",
-    "opencode": "opencode",
-    "pi": "pi",
-}
-"""What the installer calls the clients of a kind."""
-SILENT_AT_START = ("codex", "opencode")
-"""Kinds whose hooks say nothing before the first prompt."""
 ADVICE = {
     "dialog": "Answer the dialog in its terminal; its mail comes along then.",
     "failed": "Look at its screen for what failed. A prompt by its human starts it afresh.",
@@ -57,9 +50,9 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 def check_broker(settings: Settings) -> tuple[BrokerState | None, list[Check]]:
     """Whether one runs, of our version, and can store."""
     try:
-        state = ask(BrokerStatus(), settings=settings, autostart=False)
+        state = reach_broker(settings)
     except TellwireError as error:
-        if error.code == "unreachable" and not _is_locked(str(settings.lock)):
+        if error.code == "unreachable" and not find_holder(settings.lock):
             return None, [Check(about="broker", words=NO_BROKER)]
         found = Check(about="broker", level="fail", words=error.message, advice=error.advice, code=error.code)
         return None, [found]
@@ -69,21 +62,11 @@ def check_broker(settings: Settings) -> tuple[BrokerState | None, list[Check]]:
         words = f"The broker is version {state.version}, this command {VERSION}."
         checks = [Check(about="broker", level="warn", words=words, advice="Run `tellwire up --replace`.")]
     if state.storage != "ok":
-        advice = "Free disk space; the broker goes on by itself."
+        advice = state.storage_advice or "Free disk space; the broker goes on by itself."
         checks.append(
             Check(about="storage", level="fail", words=state.storage, advice=advice, code="storage_full")
         )
     return state, checks
-
-
-def _is_locked(path: str) -> bool:
-    """Whether a broker lives, whatever its socket says; looked up, so that none that starts is disturbed."""
-    try:
-        number = str(os.stat(path).st_ino)
-        with open("/proc/locks", encoding="ascii") as file:
-            return any(line.split()[-3].rpartition(":")[2] == number for line in file if "FLOCK" in line)
-    except (OSError, IndexError):
-        return False
 
 
 def check_home(settings: Settings) -> Iterator[Check]:
@@ -102,6 +85,9 @@ def check_home(settings: Settings) -> Iterator[Check]:
         yield Check(about="home", level="fail", words=words, advice=advice, code="forbidden")
     else:
         yield Check(about="home", words=str(settings.home))
+    for loss in find_losses(settings.database):
+        advice = "Restore a backup if you have one; else `tellwire audit --acknowledge` at a terminal."
+        yield Check(about="journal", level="fail", words=loss.words(), advice=advice, code="database_corrupt")
     free = shutil.disk_usage(settings.home).free
     words = f"{free >> 20} MiB are free"
     if free < FREE_BYTES_LOW:
@@ -109,6 +95,16 @@ def check_home(settings: Settings) -> Iterator[Check]:
         yield Check(about="disk", level=level, words=words, advice="Free some space.", code="storage_full")
     else:
         yield Check(about="disk", words=words)
+
+
+def check_former_home(env: Mapping[str, str]) -> Iterator[Check]:
+    """Whether a home of the former name is there. Nothing reads it, and nobody deletes it but its owner."""
+    home = former_home(env)
+    if os.path.isdir(home):
+        words = f"{home} is of the old name, {FORMER}; it is not used, and left alone"
+        yield Check(
+            about="old home", level="warn", words=words, advice="Delete it if you need nothing of it."
+        )
 
 
 def _is_open(path: str) -> bool:
@@ -130,7 +126,7 @@ def check_port(settings: Settings, diagnosis: Diagnosis | None) -> Iterator[Chec
     if diagnosis is not None and diagnosis.hooks_port == endpoint.port:
         yield Check(about="hooks", words=f"served on port {endpoint.port}")
     elif _is_taken(endpoint.port):
-        words = f"Port {endpoint.port}, where Claude Code's hooks go, is taken by another program."
+        words = f"Port {endpoint.port}, where the plugins of clients ask, is taken by another program."
         advice = f"End that program, or delete {settings.home / 'hooks.json'} and run `tellwire install all`."
         yield Check(about="hooks", level="fail", words=words, advice=advice, code="conflict")
     elif diagnosis is not None:
@@ -158,7 +154,7 @@ def look_at_clients(words: Sequence[str]) -> dict[str, Report]:
     found = find_clients(words)
     world = find_world("user", fixed=True)
     return {
-        word: check(CLIENTS[word], CLIENTS[word].targets(world.place, world.programs), found[word])
+        word: check(BY_NAME[word], BY_NAME[word].targets(world.place, world.programs), found[word])
         for word in words
     }
 
@@ -230,7 +226,10 @@ def check_sessions(faults: Sequence[SessionFault], reports: Mapping[str, Report]
         head = "deaf: " if fault.what == "deaf" else ""
         words = f"{head}{fault.why}{since}{_waiting(fault.waiting)}"
         stops = fault.what == "deaf" and fault.waiting > 0
-        advice = ADVICE.get(fault.what) or advise_deaf(fault, reports.get(WORDS_OF_KINDS.get(fault.kind, "")))
+        known = BY_KIND.get(fault.kind)
+        advice = ADVICE.get(fault.what) or advise_deaf(
+            fault, None if known is None else reports.get(known.name)
+        )
         yield Check(
             about=fault.agent,
             level="fail" if stops else "warn",
@@ -254,7 +253,7 @@ def advise_deaf(fault: SessionFault, report: Report | None) -> str:
     newest = max(changed, key=lambda path: changed[path], default="")
     if newest and 0 < fault.started_at < changed[newest]:
         return f"It started before {newest} was last changed, so it may lack tellwire's hooks: restart it."
-    if fault.kind in SILENT_AT_START:
+    if fault.kind in BY_KIND and BY_KIND[fault.kind].silent_at_start:
         return "It tells nothing before its first prompt: type one. If it stays deaf, restart it."
     return "Its hooks do not run. Restart it; if it stays deaf, run `tellwire install --check`."
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from tellwire.children.process import attach_words, name_in
+from tellwire.children.programs import STARTABLE
 from tellwire.cli.documents import document
 from tellwire.cli.group import performs
 from tellwire.cli.options import as_option, complete_names, json_option
@@ -26,8 +28,6 @@ from tellwire.protocol.operations.children import (
     StopAgent,
 )
 from tellwire.settings import load_settings
-from tellwire.spawn.launch import attach_words, name_in
-from tellwire.spawn.programs import COMMAND, PROGRAMS
 
 ENDED_MAX = 10
 """Children that are no more, in one listing."""
@@ -35,7 +35,7 @@ ENDED_MAX = 10
 
 @click.command("spawn")
 @click.argument("name")
-@click.argument("client", type=click.Choice([*PROGRAMS, COMMAND]))
+@click.argument("client", type=click.Choice(STARTABLE))
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
 @click.option("--task", required=True, help="What it shall do; it gets it as a message.")
 @click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from typing import Any
 
@@ -10,12 +11,12 @@ import click
 import msgspec
 
 from tellwire.cli.checks import (
-    WORDS_OF_KINDS,
     Check,
     check_agents,
     check_broker,
     check_clients,
     check_diagnosis,
+    check_former_home,
     check_home,
     check_port,
     check_sessions,
@@ -27,7 +28,7 @@ from tellwire.cli.render import format_age, render_json
 from tellwire.cli.screen import ERR, Screen, find_screen, write
 from tellwire.cli.speaking import Speaker, ask, speak
 from tellwire.cli.texts import clean, wrap
-from tellwire.integrations.install.clients import CLIENTS
+from tellwire.clients import BY_KIND, BY_NAME
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.agents import AgentRecord, GetAgent, ListAgents
 from tellwire.protocol.operations.broker import Diagnose, Diagnosis, SessionFault
@@ -100,11 +101,12 @@ def find_checks(name: str | None) -> tuple[list[Check], AgentRecord | None]:
             )
             return [*checks, unknown], None
         record = ask(GetAgent(name=name), settings=settings, autostart=False)
-        agents, word = [record], WORDS_OF_KINDS.get(record.kind)
+        agents, word = [record], BY_KIND[record.kind].name if record.kind in BY_KIND else None
         words = [] if word is None else [word]
     else:
-        words = list(CLIENTS)
+        words = list(BY_NAME)
         checks += check_home(settings)
+        checks += check_former_home(os.environ)
         if broker is not None:
             agents = ask(ListAgents(all=True), settings=settings, autostart=False).agents
     checks += check_port(settings, diagnosis)

@@ -17,6 +17,7 @@ from tellwire.cli.shapes import whole_agents, whole_inbox, whole_sent
 from tellwire.cli.words import (
     KINDS,
     MODES,
+    SESSION,
     is_sendable,
     note_of_new,
     note_of_peek,
@@ -24,7 +25,7 @@ from tellwire.cli.words import (
     registration,
     split_names,
 )
-from tellwire.paths import home_path, is_named, socket_path
+from tellwire.paths import connect_to_own, home_path, is_named, socket_path
 
 TYPE_CHECKING = False  # importing it from typing would cost the fast commands four milliseconds
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Line:
         path = socket_path(home, os.environ, named=is_named(os.environ))
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         self._socket.settimeout(ANSWER_S)
-        self._socket.connect(path)
+        connect_to_own(self._socket, path)
         self._rest = b""
         self._number = 0
         self._hello = b'{"tellwire":1,"program":"cli"}\n'
@@ -227,9 +228,8 @@ def run_send(line: Line, argv: list[str], values: Facts, names: list[str]) -> in
             operation["ttl_s"] = float(values["--ttl"])
         except ValueError:
             raise UnusualError from None
-    session = os.urandom(16).hex()
-    registered = line.call(_register(values, session))
-    key = operation["key"] = f"{int(line.awake * 1_000_000):x}-{session[:8]}1"
+    registered = line.call(_register(values))
+    key = operation["key"] = f"{int(line.awake * 1_000_000):x}-{SESSION[:8]}1"
     # Should the broker go away now, a repeat with the same key is harmless.
     argv[1:1] = ["--key", key]
     # Beneath an agent it would be the agent itself that leaves.
@@ -253,7 +253,7 @@ def run_inbox(line: Line, _argv: list[str], values: Facts, _names: list[str]) ->
     name = values.get("--as", "")
     if "--peek" in values:
         return _show(line.call(_peek(name)), values)
-    registered = _look_or_join(line, _register(values, os.urandom(16).hex()))
+    registered = _look_or_join(line, _register(values))
     if isinstance(registered, RefusedError):
         if not name or registered.fault["code"] != "forbidden":
             raise registered
@@ -311,8 +311,8 @@ def _show(inbox: Facts, values: Facts) -> int:
     return 0
 
 
-def _register(values: Facts, session: str) -> Facts:
-    return {"op": "register_agent", **registration(values.get("--as", ""), session)}
+def _register(values: Facts) -> Facts:
+    return {"op": "register_agent", **registration(values.get("--as", ""))}
 
 
 def _peek(name: str) -> Facts:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from tellwire.cli.refusals import tell_refusal
-from tellwire.cli.screen import UnwrittenError, tell_unwritten
+from tellwire.cli.screen import ERR, UnwrittenError, tell_unwritten, write
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.base import Operation
 
@@ -67,14 +68,24 @@ class Group(click.Group):
         except TellwireError as error:
             as_json = any(word in JSON_WORDS for word in words)
             return tell_refusal(error.code, error.message, error.advice, as_json=as_json)
+        except UnicodeEncodeError:
+            as_json = any(word in JSON_WORDS for word in words)
+            return tell_refusal("bad_request", "An argument is not valid UTF-8.", "", as_json=as_json)
         except click.UsageError as error:
-            error.show()
+            _tell(error)
             return ERRORS["bad_request"].exit
         except click.ClickException as error:
-            error.show()
+            _tell(error)
             return error.exit_code
         except (click.Abort, KeyboardInterrupt):
             return EXIT_INTERRUPTED
         except (UnwrittenError, BrokenPipeError) as error:
             return tell_unwritten(error)
         return code if isinstance(code, int) else 0
+
+
+def _tell(error: click.ClickException) -> None:
+    """Say what was wrong with the words; they may be anybody's."""
+    told = io.StringIO()
+    error.show(told)
+    write(told.getvalue(), ERR)

@@ -16,19 +16,39 @@ from tellwire.cli.options import json_option
 from tellwire.cli.render import render_json
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.texts import clean
-from tellwire.integrations.install.carrying_out import carry_out
-from tellwire.integrations.install.clients import CLIENTS, UNSUPPORTED, WORDS, client_named
-from tellwire.integrations.install.plan import Change, plan_install, plan_uninstall, render_diff, shorten
-from tellwire.integrations.install.preparing import prepare
-from tellwire.integrations.install.records import load_records
-from tellwire.integrations.install.spec import ClientSpec, Scope
-from tellwire.integrations.install.versions import Found, complaint, is_too_old
+from tellwire.clients import BY_NAME, CLIENTS, NAMES
+from tellwire.clients.client import Client, Scope
+from tellwire.install.apply import carry_out
+from tellwire.install.former import load_former_records
+from tellwire.install.plan import Change, plan_install, plan_uninstall, render_diff, shorten
+from tellwire.install.prepare import prepare
+from tellwire.install.records import load_records
+from tellwire.install.versions import Found, complaint, is_too_old
 from tellwire.protocol.errors import ERRORS, TellwireError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}
 TRIES = 3
+PLUGIN_FOLDERS = [each.name for each in CLIENTS if each.plugin_notes]
+"""Clients that take tellwire as a plugin folder."""
+
+INSTALL_HELP = f"""Put tellwire into the configuration of agent CLIs.
+
+CLIENT is {NAMES}, or all: those that are found on this machine. It adds the
+MCP server, permission for its tools and the hooks that bring mail into a turn, and leaves everything else
+as it is. You see a diff of every file first. A copy of each file stays beside it until you uninstall.
+
+--check exits with 0 if all is in order, else with 1.
+
+\b
+Examples:
+  tellwire install {CLIENTS[0].name}
+  tellwire install all --yes
+  tellwire install {CLIENTS[1].name} --dry-run
+  tellwire install {PLUGIN_FOLDERS[0]} --plugin ~/tellwire-plugin
+  tellwire install --check
+"""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -53,19 +73,19 @@ def shared_options(function: F) -> F:
             "--plugin",
             metavar="DIR",
             type=click.Path(file_okay=False, resolve_path=True),
-            help="Of claude: a plugin folder, for `claude --plugin-dir DIR`.",
+            help=f"Of {', '.join(PLUGIN_FOLDERS)}: a plugin folder, for `--plugin-dir DIR`.",
         ),
         click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
         click.option("--yes", is_flag=True, help="Do not ask."),
         click.option("--user", "scope", flag_value="user", default=True, help="For you (default)."),
         click.option("--project", "scope", flag_value="project", help="For this folder only."),
-        click.argument("clients", nargs=-1, type=click.Choice([*WORDS, ALL]), metavar="CLIENT..."),
+        click.argument("clients", nargs=-1, type=click.Choice([*BY_NAME, ALL]), metavar="CLIENT..."),
     ):
         function = option(function)
     return function
 
 
-@click.command()
+@click.command(help=INSTALL_HELP)
 @shared_options
 @click.option("--check", "checking", is_flag=True, help="Only tell what is missing, out of date or too old.")
 def install(
@@ -78,22 +98,7 @@ def install(
     plugin: str | None,
     as_json: bool,
 ) -> int:
-    """Put tellwire into the configuration of agent CLIs.
-
-    CLIENT is claude, codex, gemini, opencode, pi, or all: those that are found on this machine. It adds the
-    MCP server, permission for its tools and the hooks that bring mail into a turn, and leaves everything else
-    as it is. You see a diff of every file first. A copy of each file stays beside it until you uninstall.
-
-    --check exits with 0 if all is in order, else with 1.
-
-    \b
-    Examples:
-      tellwire install claude
-      tellwire install all --yes
-      tellwire install codex --dry-run
-      tellwire install claude --plugin ~/tellwire-plugin
-      tellwire install --check
-    """
+    """Put tellwire into the configuration of agent CLIs."""
     world = find_world(scope, fixed=dry_run or checking, plugin=_plugin(plugin, clients))
     if checking:
         return show_check(world, clients or (ALL,), as_json=as_json)
@@ -129,14 +134,14 @@ def uninstall(
 
 
 def _plugin(folder: str | None, clients: tuple[str, ...]) -> str:
-    if folder and clients != ("claude",):
-        raise click.UsageError("--plugin is for claude alone.")
+    if folder and clients not in [(word,) for word in PLUGIN_FOLDERS]:
+        raise click.UsageError(f"--plugin is for {' or '.join(PLUGIN_FOLDERS)} alone.")
     return folder or ""
 
 
 def _named(clients: tuple[str, ...]) -> tuple[str, ...]:
     if not clients:
-        raise click.UsageError(f"Say which client: {', '.join(WORDS)} or {ALL}.")
+        raise click.UsageError(f"Say which client: {NAMES} or {ALL}.")
     return clients
 
 
@@ -150,37 +155,35 @@ def _plan_installs(world: World, clients: tuple[str, ...]) -> list[Outcome]:
     for word in words:
         outcome = Outcome(client=word)
         outcomes.append(outcome)
-        if word in UNSUPPORTED and ALL in clients:
-            outcome.status, outcome.notes = "skipped", [UNSUPPORTED[word]]
-        elif ALL in clients and not _is_here(world, CLIENTS[word], found[word]):
+        if ALL in clients and not _is_here(world, BY_NAME[word], found[word]):
             outcome.status, outcome.notes = "skipped", ["Not found on this machine."]
         else:
             _try(outcome, lambda word=word, outcome=outcome: _plan_one(world, outcome, found.get(word)))
     if all(outcome.status == "skipped" for outcome in outcomes):
         raise TellwireError(
-            "bad_request", "No agent CLI was found on this machine.", "Name one: `tellwire install claude`."
+            "bad_request",
+            "No agent CLI was found on this machine.",
+            f"Name one: `tellwire install {CLIENTS[0].name}`.",
         )
     return outcomes
 
 
 def _plan_one(world: World, outcome: Outcome, found: Found | None) -> None:
-    client = client_named(outcome.client)
+    client = BY_NAME[outcome.client]
     assert found is not None
     outcome.version, outcome.program = found.version, found.program
     if is_too_old(client, found):
         raise TellwireError("wrong_version", complaint(client, found), f"Upgrade {client.title} first.")
     targets = client.targets(world.place, world.programs)
     home = str(world.settings.home)
-    outcome.plan = lambda: plan_install(client, world.place, targets, load_records(home))
+    former = load_former_records(world.place.env)
+    outcome.plan = lambda: plan_install(client, world.place, targets, load_records(home), former)
     outcome.changes = outcome.plan()
     if outcome.changes:
         outcome.status = "planned"
         outcome.notes = [*client.hints]
         if world.place.plugin:
-            outcome.notes = [
-                f"Start it with `claude --plugin-dir {world.place.plugin}`.",
-                'It asks once for each tool, unless your settings allow "mcp__plugin_tellwire_tellwire__*".',
-            ]
+            outcome.notes = [note.replace("{folder}", world.place.plugin) for note in client.plugin_notes]
     if not found.version:
         unknown = complaint(client, found) if found.program else f"`{client.program}` is not on the PATH."
         outcome.notes = [*outcome.notes, unknown]
@@ -189,8 +192,6 @@ def _plan_one(world: World, outcome: Outcome, found: Found | None) -> None:
 def _plan_uninstalls(world: World, clients: tuple[str, ...]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for word in expand(clients):
-        if word in UNSUPPORTED and ALL in clients:
-            continue
         outcome = Outcome(client=word)
         outcomes.append(outcome)
         _try(outcome, lambda outcome=outcome: _plan_removal(world, outcome))
@@ -198,16 +199,17 @@ def _plan_uninstalls(world: World, clients: tuple[str, ...]) -> list[Outcome]:
 
 
 def _plan_removal(world: World, outcome: Outcome) -> None:
-    client = client_named(outcome.client)
+    client = BY_NAME[outcome.client]
     targets = client.targets(world.place, world.programs)
     home = str(world.settings.home)
-    outcome.plan = lambda: plan_uninstall(client, targets, load_records(home))
+    former = load_former_records(world.place.env)
+    outcome.plan = lambda: plan_uninstall(client, targets, load_records(home), former)
     outcome.changes = outcome.plan()
     if outcome.changes:
         outcome.status = "planned"
 
 
-def _is_here(world: World, client: ClientSpec, found: Found) -> bool:
+def _is_here(world: World, client: Client, found: Found) -> bool:
     paths = [target.path for target in client.targets(world.place, world.programs)]
     return bool(found.program) or any(os.path.exists(path) for path in paths)
 
@@ -259,7 +261,7 @@ def _carry_out(world: World, outcome: Outcome, *, again: bool) -> None:
 
 
 def _prepare(world: World, outcome: Outcome) -> None:
-    client = client_named(outcome.client)
+    client = BY_NAME[outcome.client]
     if not client.prepare or not outcome.program:
         return
     if find_screen(ERR).person:

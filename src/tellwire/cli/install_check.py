@@ -11,9 +11,9 @@ from tellwire.cli.render import render_json
 from tellwire.cli.screen import Screen, find_screen, write
 from tellwire.cli.tables import Column, render_table
 from tellwire.cli.texts import clean
-from tellwire.integrations.install.checking import Report, check
-from tellwire.integrations.install.clients import CLIENTS, UNSUPPORTED
-from tellwire.integrations.install.plan import shorten
+from tellwire.clients import BY_NAME
+from tellwire.install.check import Report, check
+from tellwire.install.plan import shorten
 
 STATE_STYLES = {"installed": "green", "outdated": "yellow", "incomplete": "yellow", "broken": "red"}
 EXIT_NOT_FINE = 1
@@ -25,21 +25,10 @@ def show_check(world: World, clients: tuple[str, ...], *, as_json: bool) -> int:
     found = find_clients(words)
     reports: list[Report] = []
     for word in words:
-        if word in UNSUPPORTED:
-            state = Report(
-                client=word,
-                title=word.capitalize(),
-                program="",
-                version="",
-                state="unsupported",
-                notes=(UNSUPPORTED[word],),
-                fine=ALL in clients,
-            )
-        else:
-            client = CLIENTS[word]
-            state = check(client, client.targets(world.place, world.programs), found[word])
-            if ALL in clients and state.state == "absent" and not state.program:
-                state = msgspec.structs.replace(state, fine=True)
+        client = BY_NAME[word]
+        state = check(client, client.targets(world.place, world.programs), found[word])
+        if ALL in clients and state.state == "absent" and not state.program:
+            state = msgspec.structs.replace(state, fine=True)
         reports.append(state)
     fine = all(report.fine for report in reports)
     if as_json:

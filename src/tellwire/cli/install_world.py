@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
 from tellwire.cli.mcp import shim_command
-from tellwire.integrations.install.clients import CLIENTS, UNSUPPORTED
-from tellwire.integrations.install.endpoint import load_endpoint
-from tellwire.integrations.install.spec import Place, Programs, Scope
-from tellwire.integrations.install.versions import Found, find_version
+from tellwire.clients import BY_NAME
+from tellwire.clients.client import Place, Programs, Scope
+from tellwire.install.endpoint import load_endpoint
+from tellwire.install.versions import Found, find_version
 from tellwire.settings import Settings, load_settings
 
 ALL = "all"
@@ -51,9 +50,9 @@ def find_world(scope: Scope, *, fixed: bool, plugin: str = "") -> World:
 
 def find_clients(words: Sequence[str]) -> dict[str, Found]:
     """Ask them for their versions, all at once."""
-    known = [word for word in words if word in CLIENTS]
-    with ThreadPoolExecutor(max_workers=len(CLIENTS)) as pool:
-        asked = {word: pool.submit(find_version, CLIENTS[word], os.environ) for word in known}
+    known = [word for word in words if word in BY_NAME]
+    with ThreadPoolExecutor(max_workers=len(BY_NAME)) as pool:
+        asked = {word: pool.submit(find_version, BY_NAME[word], os.environ) for word in known}
         return {word: answer.result() for word, answer in asked.items()}
 
 
@@ -61,4 +60,4 @@ def expand(clients: Sequence[str]) -> list[str]:
     """The clients that are meant."""
     if ALL not in clients:
         return list(dict.fromkeys(clients))
-    return [*CLIENTS, *(word for word in UNSUPPORTED if word in clients or shutil.which(word))]
+    return list(BY_NAME)

@@ -9,11 +9,17 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+
+from tellwire.cli.screen import ERR, UnwrittenError, write
 
 READY = b"ready"
 KILLED = 71
 """The exit code if the broker was killed before it listened."""
 DESCRIPTORS_MAX = 65_536
+
+Run = Callable[..., None]
+"""As `tellwire.daemon.run`."""
 
 
 def main() -> int:
@@ -26,13 +32,16 @@ def main() -> int:
     return code
 
 
-def detach() -> tuple[int, str]:
-    """Start a broker that belongs to nobody; 0 once it listens, else its exit code and its words."""
+def detach(run: Run | None = None) -> tuple[int, str]:
+    """Start a broker that belongs to nobody; 0 once it listens, else its exit code and its words.
+
+    `run` runs it instead of the daemon's own.
+    """
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reader)
-        os._exit(_child(writer))
+        os._exit(_child(writer, run))
     os.close(writer)
     said = b""
     while chunk := os.read(reader, 4096):
@@ -46,7 +55,7 @@ def detach() -> tuple[int, str]:
     return os.waitstatus_to_exitcode(status) or 70, words
 
 
-def _child(writer: int) -> int:
+def _child(writer: int, run: Run | None) -> int:
     os.setsid()
     os.closerange(3, writer)
     os.closerange(writer + 1, DESCRIPTORS_MAX)
@@ -62,26 +71,27 @@ def _child(writer: int) -> int:
         os.dup2(null, 2)
         told = True
 
-    code, words = run_broker(ready)
+    code, words = run_broker(ready, run)
     if words and not told:
         os.write(writer, words.encode())
     return code
 
 
-def run_broker(ready: Callable[[], None]) -> tuple[int, str]:
+def run_broker(ready: Callable[[], None], run: Run | None = None) -> tuple[int, str]:
     """Run a broker here until it stops; its exit code, and why if it could not start."""
     # Imported late: a detached start forks first.
     from tellwire.protocol.errors import ERRORS, TellwireError  # noqa: PLC0415
 
     try:
-        from tellwire.daemon import run  # noqa: PLC0415
+        from tellwire import daemon  # noqa: PLC0415
         from tellwire.settings import load_settings  # noqa: PLC0415
 
-        run(load_settings(), ready=ready)
+        (run or daemon.run)(load_settings(), ready=ready)
     except TellwireError as error:
         return ERRORS[error.code].exit, f"{error}\n"
     except Exception as error:
-        traceback.print_exc()
+        with suppress(UnwrittenError):
+            write(traceback.format_exc(), ERR)
         return ERRORS["internal"].exit, f"The broker failed: {error!r}.\n"
     return 0, ""
 

@@ -229,7 +229,7 @@ def listen(name: str, speaker: str | None, *, as_json: bool) -> int:
 @json_option
 @performs(Unlisten)
 def unlisten(name: str, speaker: str | None, *, as_json: bool) -> int:
-    """Be told no more of an agent's turns.
+    """Stop listening to an agent.
 
     \b
     Example:
@@ -253,7 +253,7 @@ def _listening(operation: Listen | Unlisten, speaker: str | None, *, as_json: bo
 @json_option
 @performs(MarkCheckpoint)
 def checkpoint(name: str, *, as_json: bool) -> int:
-    """Make an agent's next turn a checkpoint, told to nobody.
+    """Keep an agent's next turn private.
 
     What it then answers crosses no link, costs no turn of one, and is not told to listeners.
 

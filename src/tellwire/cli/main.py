@@ -8,12 +8,17 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False  # importing it from typing would cost the fast commands four milliseconds
+if TYPE_CHECKING:
+    from types import TracebackType
+
 FAST = ("send", "inbox", "list")
 EXIT_INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line."""
+    sys.excepthook = tell_bug
     argv = sys.argv[1:]
     if argv and argv[0] in FAST and "_TELLWIRE_COMPLETE" not in os.environ:
         # Imported here for start-up speed: the other commands do not need it.
@@ -38,3 +43,13 @@ def main() -> None:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # nobody reads; do not try again at the end
     sys.exit(code)
+
+
+def tell_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Say what failed unforeseen; the words of an exception may come from anywhere."""
+    # Imported here for start-up speed: hardly ever needed.
+    from traceback import format_exception  # noqa: PLC0415
+
+    from tellwire.cli.screen import ERR, write  # noqa: PLC0415
+
+    write("".join(format_exception(kind, error, trace)), ERR)

@@ -73,7 +73,7 @@ def jsonl_option(function: F) -> F:
 
 def as_option(function: F) -> F:
     """`--as NAME`."""
-    words = "Speak as this agent; one that has no client of its own."
+    words = "Act as this agent (only if it has no running client)."
     return click.option("--as", "speaker", metavar="NAME", help=words, shell_complete=complete_names)(
         function
     )

@@ -45,7 +45,10 @@ def filters(function: F) -> F:
     for option in (
         click.option("--full", is_flag=True, help="Whole bodies instead of one line for each message."),
         click.option(
-            "--limit", type=click.IntRange(1, 10_000), default=LIMIT, help=f"At most so many ({LIMIT})."
+            "--limit",
+            type=click.IntRange(1, 10_000),
+            default=LIMIT,
+            help=f"Show at most N (default {LIMIT}).",
         ),
         click.option("--until", type=Moment(), default=0.0, help="Not newer than this."),
         click.option("--since", type=Moment(), default=0.0, help="Not older: 2h, 7d, or a date."),
@@ -140,7 +143,7 @@ def _show(reply: History, options: dict[str, Any]) -> int:
 @json_option
 @performs(PurgeHistory)
 def purge(*, older_than: float, yes: bool, as_json: bool) -> int:
-    """Let go of settled history now.
+    """Delete delivered messages now.
 
     Otherwise it goes when its time is over. Messages that wait or are on the way stay. What is let go of
     cannot be read, searched or shown again; the rest of the audit stays provable.

@@ -12,6 +12,7 @@ from tellwire.cli.options import Moment, complete_names, json_option
 from tellwire.cli.render import render_json
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.speaking import ask
+from tellwire.cli.texts import clean, clean_lines
 from tellwire.protocol.operations.sessions import GetSessionData, SessionData
 
 TAIL_MAX = 24_000
@@ -20,7 +21,9 @@ WHERE = {"transcript": "from its client's record", "terminal": "from its termina
 
 @click.command()
 @click.argument("name", shell_complete=complete_names)
-@click.option("--tail", type=click.IntRange(1, TAIL_MAX), default=4_000, help="At most so many characters.")
+@click.option(
+    "--tail", type=click.IntRange(1, TAIL_MAX), default=4_000, help="Show at most N characters, from the end."
+)
 @click.option("--since", type=Moment(), default=0.0, help="Not older: 10min, 2h, or a date.")
 @json_option
 @performs(GetSessionData)
@@ -39,10 +42,11 @@ def session(*, name: str, tail: int, since: float, as_json: bool) -> int:
     if as_json:
         write(render_json(document(reply)))
         return 0
-    screen = find_screen()
-    if screen.person:
-        write(screen.paint(_about(reply), "dim") + "\n\n", ERR)
-    write((reply.text or reply.note) + "\n")
+    if not find_screen().person:
+        write((reply.text or reply.note) + "\n")
+        return 0
+    write(find_screen(ERR).paint(clean(_about(reply)), "dim") + "\n\n", ERR)
+    write("\n".join([*clean_lines(reply.text or reply.note), ""]))
     return 0
 
 

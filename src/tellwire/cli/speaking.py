@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -71,7 +70,7 @@ def _read_as(name: str, operation: Operation[T]) -> T:
     """Ask as an agent without joining as it: nothing is written for a command that only reads."""
     _calm_log()
     options = client_options(load_settings(), program=PROGRAM, autostart=True)
-    look = RegisterAgent(**registration(name, secrets.token_hex(16)), looks=True)
+    look = RegisterAgent(**registration(name), looks=True)
 
     async def work() -> T:
         joined = False
@@ -96,7 +95,7 @@ def _read_as(name: str, operation: Operation[T]) -> T:
 def is_empty(name: str | None) -> bool:
     """Whether an agent that is known and has no client of its own has no mail; nothing is written for it."""
     try:
-        found = ask(RegisterAgent(**registration(name or "", secrets.token_hex(16)), looks=True))
+        found = ask(RegisterAgent(**registration(name or ""), looks=True))
     except TellwireError:
         return False  # joining tells why
     return found.looking and not found.waiting
@@ -112,7 +111,7 @@ def speak(
     """
     _calm_log()
     options = client_options(load_settings(), program=PROGRAM, autostart=True)
-    words = registration(name or "", secrets.token_hex(16))
+    words = registration(name or "")
     announced = None if capabilities is None else list(capabilities)
     profile = RegisterAgent(**words, capabilities=announced)
 

@@ -12,6 +12,12 @@ ELLIPSIS = "…"
 TAB_SPACES = 4
 MARKS_MAX = 4
 """Marks stacked on one character; more only overflow the lines around it."""
+LINE_SIGNS = {ord("\n"): None, ord("\t"): None}
+HIDDEN = (
+    *((0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x3164, 0x3164)),
+    *((0xFFA0, 0xFFA0), (0xE0100, 0xE01EF)),
+)
+"""Letters and marks that nothing is seen of; the other invisible ones are format characters."""
 JOINERS = "\u200c\u200d\ufe0e\ufe0f"
 """They join or vary the signs beside them; terminals do not agree on the width of the result."""
 
@@ -93,20 +99,43 @@ def _break(line: str, room: int) -> list[str]:
     return [*pieces, current]
 
 
-def _escape(text: str, drop: str = "") -> str:
-    from unicodedata import bidirectional, category  # noqa: PLC0415 - most text is ASCII and needs none
+def seal(text: str) -> str:
+    """Any text as a terminal may have it: what is not harmless is escaped, except line ends and tabs.
 
+    The escapes are those of JSON, so that a document stays one, with the same value.
+    """
+    if text.isascii() and text.translate(LINE_SIGNS).isprintable():
+        return text
     signs: list[str] = []
     marks = 0
     for sign in text:
-        kind = category(sign)
-        marks = marks + 1 if kind in ("Mn", "Me") else 0
+        if " " <= sign <= "~" or sign in "\n\t":
+            marks = 0
+            signs.append(sign)
+            continue
+        marks = marks + 1 if _is_mark(sign) else 0
+        signs.append(sign if _is_harmless(sign) and marks <= MARKS_MAX else json_escape(sign))
+    return "".join(signs)
+
+
+def json_escape(sign: str) -> str:
+    """A character as JSON escapes it, in one or two parts."""
+    number = ord(sign)
+    if number < 0x10000:
+        return f"\\u{number:04x}"
+    high, low = divmod(number - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def _escape(text: str, drop: str = "") -> str:
+    signs: list[str] = []
+    marks = 0
+    for sign in text:
+        marks = marks + 1 if _is_mark(sign) else 0
         if sign in drop or marks > MARKS_MAX:
             continue
-        # Joiners belong to emoji and to scripts; the Arabic signs among the format characters are visible.
-        harmless = kind[0] not in "CZ" or sign in " \u200c\u200d" or kind == "Zs"
-        if harmless or (kind == "Cf" and bidirectional(sign) == "AN"):
-            signs.append(" " if kind == "Zs" else sign)
+        if _is_harmless(sign):
+            signs.append(" " if sign.isspace() else sign)
         elif ord(sign) < 0x100:
             signs.append(f"\\x{ord(sign):02x}")
         elif ord(sign) < 0x10000:
@@ -114,3 +143,21 @@ def _escape(text: str, drop: str = "") -> str:
         else:
             signs.append(f"\\U{ord(sign):08x}")
     return "".join(signs)
+
+
+def _is_mark(sign: str) -> bool:
+    from unicodedata import category  # noqa: PLC0415 - most text is ASCII and needs none
+
+    return category(sign) in ("Mn", "Me")
+
+
+def _is_harmless(sign: str) -> bool:
+    """Whether it neither moves the cursor, nor reverses the reading order, nor hides."""
+    from unicodedata import bidirectional, category  # noqa: PLC0415 - as above
+
+    kind = category(sign)
+    if kind == "Cf":  # joiners belong to emoji and to scripts; the Arabic signs among them are visible
+        return sign in "\u200c\u200d" or bidirectional(sign) == "AN"
+    if kind[0] in "CZ":
+        return kind == "Zs"
+    return not any(first <= ord(sign) <= last for first, last in HIDDEN)

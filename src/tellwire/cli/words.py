@@ -13,6 +13,8 @@ KINDS = ("request", "response", "notification")
 PERSON = "operator"
 BODY_BYTES_MAX = 900_000
 """What fits a frame. The broker's own bound is lower, and its refusal tells more."""
+SESSION = os.urandom(16).hex()
+"""One for the whole command: if the broker dies after it joined, it joins again as the same session."""
 
 
 def split_names(to: str) -> str | list[str]:
@@ -39,13 +41,13 @@ def is_sendable(body: str) -> bool:
         return False
 
 
-def registration(name: str, session: str) -> Facts:
+def registration(name: str) -> Facts:
     """How a command joins: as `name`, or without one as the agent above it or the person at the terminal."""
     return {
         "name": name,
         "kind": PERSON if name in ("", PERSON) else "script",
         "cwd": here(),
-        "session": session,
+        "session": SESSION,
         "exact": True,
     }
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import cast
 
+from tellwire.paths import StrangerError, check_folder, check_peer
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.frames import (
     PROTOCOL,
@@ -138,11 +140,23 @@ class Connection(asyncio.BufferedProtocol):
 async def open_connection(
     path: Path, on_frame: Callable[[BrokerFrame], None], on_lost: Callable[[Connection], None]
 ) -> Connection:
-    """Connect to a broker's socket.
+    """Connect to the socket of a broker of this user's.
 
     Raises:
         OSError: nobody listens there.
+        TellwireError: `forbidden`: another user does, or could.
     """
     loop = asyncio.get_running_loop()
-    _, connection = await loop.create_unix_connection(lambda: Connection(on_frame, on_lost), str(path))
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        check_folder(str(path))
+        await loop.sock_connect(sock, str(path))
+        check_peer(sock)
+        _, connection = await loop.create_unix_connection(lambda: Connection(on_frame, on_lost), sock=sock)
+    except BaseException as error:
+        sock.close()
+        if isinstance(error, StrangerError):
+            raise TellwireError("forbidden", str(error), "Nothing was sent.") from error
+        raise
     return connection

@@ -65,7 +65,7 @@ class LinkCalls:
         return (await self._connected.call(Listen(agent=agent))).agents
 
     async def unlisten(self, agent: str) -> list[str]:
-        """Be told no more of an agent; returns the others."""
+        """Stop listening to an agent; returns the others."""
         return (await self._connected.call(Unlisten(agent=agent))).agents
 
     async def mark_checkpoint(self) -> None:

@@ -5,14 +5,14 @@ The engine fills it; nothing here is looked up by the rules themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from tellwire.core.limits import Limits
-from tellwire.core.queries import Entry, Query
-from tellwire.core.reach import Contact
+from tellwire.core.mail.reach import Contact
+from tellwire.core.record.queries import Entry, Query
 from tellwire.protocol.events import AnyEvent, CallRefused
 from tellwire.protocol.operations.agents import PathRecord
 from tellwire.protocol.operations.asking import AskAgent
@@ -32,6 +32,8 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     """It runs beneath an agent: it takes over no name."""
     named: bool = False
     """It was told which name to bear: the place does not decide."""
+    chosen: bool = False
+    """Its own model chose that name, not whoever configured the client."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +53,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The process that is the agent, if that is another one: a shim's client."""
     seat: Seat | None = None
     """Of a shim: where its client is."""
+    adrift: bool = False
+    """It may have begun beneath an agent and been left to itself: it takes over nobody's name."""
 
     def speaking_as(self, agent: str, *, holds: bool) -> Caller:
         """The same process, as an agent."""
@@ -119,6 +123,8 @@ class Context(msgspec.Struct, kw_only=True):
     """How mail gets into an agent's model, where its client is known."""
     contact: Callable[[str], Contact | None] = lambda _agent: None
     """What is known now of the client of an agent that fetches its mail; None if it is handed to it."""
+    kept: Mapping[str, int] = {}
+    """Bytes of messages that are stored, by the id of their sender."""
     claimed: Callable[[str], list[int]] = lambda _agent: []
     """What an agent's current session has claimed and not confirmed."""
 
@@ -292,6 +298,12 @@ class NoteRefusals(msgspec.Struct, frozen=True):
     """Command: put on record what was refused."""
 
     refusals: list[CallRefused]
+
+
+class TellOperator(msgspec.Struct, frozen=True):
+    """Command: send the person who runs all this a notice about the storage."""
+
+    text: str
 
 
 class StartBroker(msgspec.Struct, frozen=True):

@@ -14,24 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tellwire.core import (
-    agents,
-    audit,
-    history,
-    lineage,
-    link_roster,
-    links,
-    listeners,
-    mailboxes,
-    muting,
-    receipts,
-    renaming,
-    roster,
-    seats,
-    taking,
-    topics,
-    turns,
-)
+from tellwire.core.agents import muting, renaming, roster, seats
+from tellwire.core.agents import register as agents
+from tellwire.core.children import lineage
+from tellwire.core.children.lineage import LineageCommand
 from tellwire.core.context import (
     Context,
     Decision,
@@ -48,14 +34,20 @@ from tellwire.core.context import (
     ReportTurn,
     ReturnLease,
     StartBroker,
+    TellOperator,
     TellOverdue,
 )
-from tellwire.core.lineage import LineageCommand
-from tellwire.core.partings import with_partings
+from tellwire.core.links import link_roster, links, listeners, turns
+from tellwire.core.links.session_end import with_partings
+from tellwire.core.mail import fetching as taking
+from tellwire.core.mail import receipts, topics
+from tellwire.core.mail import send as mailboxes
+from tellwire.core.record import audit, history
 from tellwire.core.state import State
-from tellwire.protocol import conversations, events
+from tellwire.protocol import events
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent
+from tellwire.protocol.events import links as conversations
 from tellwire.protocol.operations import OPERATIONS, AnyOperation
 from tellwire.protocol.operations.agents import (
     Done,
@@ -68,7 +60,7 @@ from tellwire.protocol.operations.agents import (
     UpdateAgent,
 )
 from tellwire.protocol.operations.audit import ReadAudit
-from tellwire.protocol.operations.base import Operation
+from tellwire.protocol.operations.base import AGENT, Operation
 from tellwire.protocol.operations.feed import WatchFeed
 from tellwire.protocol.operations.history import ReadHistory, SearchMessages
 from tellwire.protocol.operations.links import (
@@ -104,6 +96,7 @@ OwnCommand: TypeAlias = (
     | MarkAlive
     | ForgetAbsent
     | TellOverdue
+    | TellOperator
     | NoteRefusals
     | StartBroker
     | LineageCommand
@@ -144,6 +137,7 @@ DECIDERS: dict[type, Decider] = {
     Unlisten: listeners.decide_unlisten,
     MarkCheckpoint: turns.decide_checkpoint,
     TellOverdue: listeners.decide_overdue,
+    TellOperator: audit.decide_tell_operator,
     ReadHistory: history.decide_history,
     SearchMessages: history.decide_search,
     ReadAudit: audit.decide_audit,
@@ -208,7 +202,7 @@ def decide(state: State, command: Command, context: Context) -> Decision:
     """
     kind = type(command)
     callers = CALLERS.get(kind)
-    if callers is not None and context.caller.kind not in callers:
+    if callers is not None and (context.caller.kind not in callers or context.caller.adrift):
         check_caller(command, context)  # pyright: ignore[reportArgumentType]  # only operations are in the table
     return DECIDERS[kind](state, command, context)
 
@@ -234,6 +228,12 @@ def check_caller(operation: Operation[Any], context: Context) -> None:
     Raises:
         TellwireError: `not_registered` or `forbidden`.
     """
+    if context.caller.adrift and AGENT not in operation.callers:
+        raise TellwireError(
+            "forbidden",
+            f"It cannot be told that no agent started this program; it may not call {operation.word()}.",
+            "Run the command at a terminal.",
+        )
     if context.caller.kind in operation.callers:
         return
     if "agent" in operation.callers:

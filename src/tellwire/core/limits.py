@@ -83,6 +83,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one agent, and agents one listens to."""
     overdue_after_s: float = 1_800.0
     """An agent with listeners that tells of no end for so long is reported to them."""
+    sender_bytes_max: int = 1 << 30
+    """Bytes of one sender's messages that are kept, delivered ones included."""
     sends_per_s_max: float = 50_000.0
     """Of one caller; a burst of one second's worth is free."""
 
@@ -101,6 +103,19 @@ def check_depth(value: Any, what: str) -> None:
         depth += 1
         if depth > DEPTH_MAX:
             raise TellwireError("limit_exceeded", f"The {what} is nested deeper than {DEPTH_MAX} levels.")
+
+
+def check_numbers(value: Any, what: str) -> None:
+    """Refuse integers that a snapshot of the state cannot hold.
+
+    Raises:
+        TellwireError: `limit_exceeded`.
+    """
+    layer = [value]
+    while layer:
+        if any(isinstance(each, int) and not -(1 << 63) <= each < 1 << 64 for each in layer):
+            raise TellwireError("limit_exceeded", f"The {what} has an integer beyond 64 bits.")
+        layer = [item for each in layer for item in _children(each)]
 
 
 def _children(value: Any) -> list[Any]:

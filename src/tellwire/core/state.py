@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from tellwire.protocol.addresses import ID
 from tellwire.protocol.operations.scopes import ScopeRule
 
 SNAPSHOT_VERSION = 1
@@ -105,7 +106,7 @@ class Agent(msgspec.Struct, kw_only=True):
     owner: str = ""
     """The process that *is* the agent, if any: all beneath it speaks as this agent only."""
     folder: str = ""
-    """Where its client works, and its terminal pane; what the broker found out, see `core/seats`."""
+    """Where its client works, and its terminal pane; what the broker found out, see `core/agents/seats`."""
     pane: str = ""
     conversations: list[str] = []
     """The client's own ids of the sessions that bore this name, the current one last."""
@@ -117,6 +118,8 @@ class Agent(msgspec.Struct, kw_only=True):
     offline_reason: str = ""
     connected_at: float = 0.0
     gone_at: float = 0.0
+    gone_awake: float = 0.0
+    """The same on the awake clock; 0 in what an earlier version wrote."""
     topics: dict[str, None] = {}
     pending: dict[int, Receipt] = {}
     leased: dict[int, Receipt] = {}
@@ -212,7 +215,7 @@ class State(msgspec.Struct, kw_only=True):
     version: int = SNAPSHOT_VERSION
     seq: int = 0
     now: float = 0.0
-    """Engine time: wall-clock seconds that never go back."""
+    """Engine time: the wall clock, in seconds; it goes back only if that is set back by a lot."""
     awake: float = 0.0
     """Seconds this broker has been running and not suspended, over all its lives: the clock of TTLs."""
     epoch: int = 0
@@ -251,9 +254,11 @@ class State(msgspec.Struct, kw_only=True):
         return self.agents.get(self.names.get(name.lower(), ""))
 
     def reach(self, word: str) -> Agent | None:
-        """The agent that a message to `word` is for: of that name, once of that name, or of that id."""
+        """The agent that a message to `word` is for: of that name, or once of that name; `id:a2` is an id."""
+        if word.startswith(ID):
+            return self.agents.get(word[len(ID) :])
         lower = word.lower()
-        return self.agents.get(self.names.get(lower) or self.former.get(lower) or word)
+        return self.agents.get(self.names.get(lower) or self.former.get(lower) or "")
 
     def waiting(self) -> int:
         """Messages not yet read by their recipients."""

@@ -1,4 +1,4 @@
-"""Who can be written to: `name`, `#topic`, `broadcast`, `link:ID`; and which names are names.
+"""Who can be written to: `name`, `id:ID`, `#topic`, `broadcast`, `link:ID`; and which names are names.
 
 Owns the grammar only. Whether anyone answers to an address is decided in the core.
 """
@@ -15,16 +15,31 @@ BROADCAST = "broadcast"
 OPERATOR = "operator"
 SYSTEM = "tellwire"
 """The sender of the broker's own notices; nobody can register it."""
+FORMER = "palaver"
+"""The name before this one: nobody can register it either, and what it left elsewhere is known by it."""
 LINK = "link:"
 """What the address of a link begins with; `link:ID/7` is the seventh thing said there.
 
 An id may name the machine that keeps the link, as `l4f2k@desk`.
 """
-RESERVED = frozenset({BROADCAST, OPERATOR, SYSTEM, "all", "everyone", "system", "user", "self", "me"})
+ID = "id:"
+"""What the address of an agent by its id begins with; no name holds a colon."""
+RESERVED = frozenset({BROADCAST, OPERATOR, SYSTEM, FORMER, "all", "everyone", "system", "user", "self", "me"})
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_])?")
 _LINK = re.compile(r"(?:link:)?(l[0-9a-v]{1,12})(?:@([A-Za-z0-9._-]{1,64}))?(?:/\d{1,12})?")
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_MARKS = str.maketrans("", "", "._-")
+_DIGITS = {"o": "0", "l": "1", "i": "1", "e": "3", "a": "4", "s": "5"}
+"""The digits that letters are read into."""
+
+
+def _disguised(word: str) -> str:
+    return "".join(f"[{letter}{_DIGITS[letter]}]" if letter in _DIGITS else letter for letter in word)
+
+
+_PERSON = _disguised(OPERATOR)
+_RESERVED = re.compile("|".join([*map(_disguised, sorted(RESERVED)), f"{_PERSON}.*", f".*{_PERSON}"]))
 
 
 class Address(NamedTuple):
@@ -39,18 +54,23 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def is_reserved(text: str) -> bool:
+    """Tell whether a name is reserved, or looks like one that is: `0perator-2`, `Op.erator`, `m-3`."""
+    return _RESERVED.fullmatch(text.lower().translate(_MARKS)) is not None
+
+
 def parse_name(text: str) -> str:
     """Return `text` if an agent may bear it.
 
     Raises:
         TellwireError: `name_invalid`, with the nearest valid name in the advice.
     """
-    if is_name(text) and text.lower() not in RESERVED:
+    if is_name(text) and not is_reserved(text):
         return text
-    if text.lower() in RESERVED:
+    if is_name(text):
         raise TellwireError("name_invalid", f"The name {text!r} is reserved.", "Choose another name.")
     near = _NOT_NAME.sub("-", text).strip("-._")[:NAME_LENGTH_MAX].rstrip("-.")
-    advice = f"For example: {near!r}." if near and near.lower() not in RESERVED else None
+    advice = f"For example: {near!r}." if near and not is_reserved(near) else None
     raise TellwireError("name_invalid", f"{shorten(text)} is not a name.", advice)
 
 
@@ -93,7 +113,7 @@ def parse_address(text: str) -> Address:
         return Address("topic", parse_topic(text))
     if text == BROADCAST:
         return Address("broadcast", text)
-    if is_name(text):
+    if is_name(text) or (text.startswith(ID) and is_name(text[len(ID) :])):
         return Address("agent", text)
     if text.startswith(LINK):
         return Address("link", parse_link(text))

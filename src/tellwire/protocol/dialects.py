@@ -23,6 +23,7 @@ from tellwire.protocol.operations.sessions import GetSessionData
 from tellwire.protocol.operations.topics import Subscribe, Unsubscribe
 from tellwire.protocol.tool import (
     ALL,
+    ANY_CLIENT,
     CORE,
     OBJECT,
     ONCE_S,
@@ -97,7 +98,7 @@ TELLWIRE = Dialect(
         Tool(
             "announce",
             UpdateAgent,
-            "Set your own name (that of an absent agent brings its mail), or say what you can do.",
+            "Set your own name, or say what you can do.",
             (
                 Argument("name", "A short new name; peers write to it."),
                 Argument("capabilities", "Short words, e.g. rust, review."),
@@ -242,7 +243,7 @@ F2 = Dialect(
             AskAgent,
             "Ask a fresh agent one question: it is started, answers, and ends.",
             (
-                Argument("client", "claude-code, codex, gemini-cli, opencode, pi, or command.", name="type"),
+                Argument("client", f"{ANY_CLIENT}, or command.", name="type"),
                 Argument("question"),
                 Argument("command", "For type=command: the program and its arguments."),
                 Argument("timeout_s", "Default 300, at most 3600."),

@@ -54,7 +54,7 @@ ERRORS: dict[str, ErrorRow] = {
     "scope_conflict": ErrorRow(409, 75, "Ask its owner, claim something smaller, or wait until it is free."),
     "scope_outside": ErrorRow(403, 77, "Stay within your own scope, or ask your parent for more."),
     "scope_given": ErrorRow(403, 77, "Ask your parent for another scope."),
-    "child_failed": ErrorRow(502, 75, "Correct what it says, and start it again."),
+    "child_failed": ErrorRow(502, 75, "Fix the problem above and try again."),
     "too_many_children": ErrorRow(429, 75, "End a child first."),
     "too_deep": ErrorRow(403, 77, "Give the task to a child of your own, or do it yourself."),
     # how much
@@ -63,6 +63,9 @@ ERRORS: dict[str, ErrorRow] = {
     # the broker and its disk
     "storage_full": ErrorRow(507, 74, "Free disk space; the broker goes on by itself. Nothing was stored."),
     "storage_broken": ErrorRow(500, 74, "Look at the broker's log; restore the database from a backup."),
+    "storage_gone": ErrorRow(
+        500, 74, "Put the file back, or start with what is there now: `tellwire up --replace`."
+    ),
     "database_corrupt": ErrorRow(
         500, 74, "Move the file aside or restore a backup; tellwire never overwrites it."
     ),

@@ -8,7 +8,7 @@ from tellwire.protocol.operations.asking import AskAgent
 from tellwire.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
 from tellwire.protocol.operations.peers import RegisterPeer, RemovePeer, SendToPeer
 from tellwire.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
-from tellwire.protocol.tool import ALL, TEXT, TEXT_OR_OBJECT, Argument, Tool
+from tellwire.protocol.tool import ALL, ANY_CLIENT, TEXT, TEXT_OR_OBJECT, Argument, Tool
 
 _PATHS: dict[str, Any] = {"type": "array", "items": TEXT}
 
@@ -26,7 +26,7 @@ LINEAGE_TOOLS = (
         "Start an agent as your child. It gets the task; what it says comes back to you.",
         (
             Argument("name", "A new, short name."),
-            Argument("client", "claude-code, codex, gemini-cli, opencode, pi, or command."),
+            Argument("client", f"{ANY_CLIENT}, or command."),
             Argument("task", "Complete in itself."),
             Argument("scope", "Paths it alone may write; default: any unclaimed.", schema=_PATHS),
             Argument("cwd", "Default: yours."),
@@ -82,7 +82,7 @@ LINEAGE_TOOLS = (
         AskAgent,
         "Ask a fresh agent one question and get its answer; it may not write, and is gone then.",
         (
-            Argument("client", "claude-code, codex, gemini-cli, opencode, pi, or command."),
+            Argument("client", f"{ANY_CLIENT}, or command."),
             Argument("question", "Complete in itself."),
             Argument("cwd", "Default: yours."),
             Argument("command", "For client=command: the program and its arguments."),

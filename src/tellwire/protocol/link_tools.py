@@ -79,5 +79,5 @@ LINK_TOOLS = (
         repeatable=True,
         set=ALL,
     ),
-    Tool("unlisten", Unlisten, "Be told no more.", (Argument("agent"),), repeatable=True, set=ALL),
+    Tool("unlisten", Unlisten, "Stop listening.", (Argument("agent"),), repeatable=True, set=ALL),
 )

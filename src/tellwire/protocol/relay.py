@@ -20,6 +20,8 @@ LINE_BYTES_MAX = (1 << 20) + 4_096
 
 DONE = b"."
 KEEP = b"+"
+END = b"x"
+"""Say this and end; a shim of an earlier version takes it for `DONE`."""
 STOPPING = b"0 ! \n"
 
 
@@ -37,6 +39,8 @@ class ShimHello(msgspec.Struct, frozen=True, kw_only=True):
     """Lines it had sent before and got no answer to; it sends them again."""
     unwritten: list[int] = []
     """Lines whose answers it has, but could not write to the client yet."""
+    alone: bool = False
+    """The client had the answer to its handshake from the shim, without the agent's name and label."""
 
 
 class HookHello(msgspec.Struct, frozen=True, kw_only=True):

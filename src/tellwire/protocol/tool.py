@@ -9,6 +9,8 @@ from tellwire.protocol.operations.base import Operation
 
 CORE = "core"
 ALL = "all"
+ANY_CLIENT = "{clients}"
+"""In the text of an argument: all kinds of agent CLIs, as the caller of the table knows them."""
 WAIT_S_MAX = 600.0
 ONCE_S = 60.0
 """The mesh skill has its agents send again after a timeout; the same within this is sent once."""

@@ -16,31 +16,46 @@ import time
 
 VERSION = 1
 PAYLOAD_BYTES_MAX = 1 << 20
+WHOLE_BYTES_MAX = 1 << 26
+"""What the broker does not take whole is made short; of what is even larger only the beginning counts."""
 HEAD_BYTES = 1 << 16
-"""Of a payload that is larger: enough for the broker to find out what it is."""
+"""Of a payload that cannot be made short: enough for the broker to find out what it is."""
 READ_BYTES = 1 << 16
 ANSWER_S = 1.7
 """From when this program runs to the end of its patience: a hook costs two seconds at the most."""
 RETRY_S = 0.02
 NOTHING = b"{}"
+REFUSED = 2
+"""The exit code of a hook that keeps a tool from running, if it cannot say so in its client's words."""
 REFUSAL = b'{"n":0,"error"'
 START = b'"hook_event_name":"SessionStart"'
 BEGINNINGS = (START, b'"hook_event_name":"UserPromptSubmit"', b'"hook_event_name":"BeforeAgent"')
 STALLED = "stalled"
 """The folder of marks for clients whose hook has waited for the broker in vain in the turn under way."""
-BEFORE_TOOLS = (b"PreToolUse", b"BeforeTool")
 
 
 def read_payload() -> tuple[bytes, bool]:
-    """What the client says, all of it taken off its pipe; of too much only the beginning."""
+    """What the client says, all of it taken off its pipe, and whether it is only the beginning.
+
+    Too much is made short: what is asked before a file is written must be judged, however long the text.
+    """
     parts: list[bytes] = []
     size = 0
     while data := os.read(0, READ_BYTES):
         size += len(data)
-        if size <= PAYLOAD_BYTES_MAX:
+        if size <= WHOLE_BYTES_MAX:
             parts.append(data)
-    payload = b"".join(parts)
-    return (payload, False) if size <= PAYLOAD_BYTES_MAX else (payload[:HEAD_BYTES], True)
+    return fit(b"".join(parts), size)
+
+
+def fit(payload: bytes, size: int) -> tuple[bytes, bool]:
+    """What the broker is told of a payload of that size, and whether it is only the beginning."""
+    if size <= PAYLOAD_BYTES_MAX:
+        return payload, False
+    from tellwire.relay.payloads import shorten  # noqa: PLC0415 - hardly ever needed
+
+    short = shorten(payload, PAYLOAD_BYTES_MAX) if size <= WHOLE_BYTES_MAX else b""
+    return (short, False) if short else (payload[:HEAD_BYTES], True)
 
 
 def ask(path: str, hello: bytes, *, deadline: float, listen: bool = True) -> bytes:
@@ -48,14 +63,16 @@ def ask(path: str, hello: bytes, *, deadline: float, listen: bool = True) -> byt
 
     Raises:
         TimeoutError: it does not answer in time.
-        OSError: there is none.
+        OSError: there is none, or what is in its place is not ours.
     """
     import _socket  # noqa: PLC0415 - after the payload is off the client's hands
+
+    from tellwire.paths import connect_to_own  # noqa: PLC0415 - as above
 
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         sock.settimeout(left(deadline))
-        sock.connect(path)
+        connect_to_own(sock, path)
         sock.sendall(hello)
         parts: list[bytes] = []
         while listen and (data := sock.recv(READ_BYTES)):
@@ -84,7 +101,7 @@ def main() -> int:
     client = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].replace("-", "").isalnum() else "unknown"
     home = next((word[7:] for word in sys.argv[2:] if word.startswith("--home=")), None)
     payload, cut = read_payload()
-    from tellwire.paths import home_path, is_named, socket_path  # noqa: PLC0415 - as above
+    from tellwire.paths import StrangerError, home_path, is_named, socket_path  # noqa: PLC0415 - as above
 
     folder = home_path(os.environ, home)
     path = socket_path(folder, os.environ, named=is_named(os.environ, home))
@@ -102,10 +119,14 @@ def main() -> int:
         answer = b""
         if isinstance(error, TimeoutError):
             mark(stalled)
-        if begins and is_start(payload):
+        if begins and is_start(payload) and not isinstance(error, StrangerError):
             start(path, client, payload, folder, home, cut=cut, deadline=deadline)
+    plain = False
     if not answer or answer.startswith(REFUSAL):
-        answer = judge(client, payload, folder, cut=cut)
+        answer, plain = judge(client, payload, folder, cut=cut)
+    if plain:
+        os.write(2, answer)
+        os._exit(REFUSED)  # the one way to say no that every client knows
     if answer and answer != NOTHING:
         os.write(1, answer)
     return 0
@@ -128,13 +149,14 @@ def unlink(path: str) -> None:
         pass
 
 
-def judge(client: str, payload: bytes, folder: str, *, cut: bool) -> bytes:
-    """What to print where the broker has not answered: nothing, unless a write has to be refused."""
-    if not any(event in payload[:HEAD_BYTES] for event in BEFORE_TOOLS):
-        return b""
+def judge(client: str, payload: bytes, folder: str, *, cut: bool) -> tuple[bytes, bool]:
+    """What to say where the broker has not answered: nothing, unless a write has to be refused.
+
+    True: by the exit code, and for people.
+    """
     guards = os.path.join(folder, "guards")
     if not os.path.exists(os.path.join(guards, f"{os.getppid()}.json")):
-        return b""
+        return b"", False
     from tellwire.relay.guard import denial  # noqa: PLC0415 - hardly ever needed
 
     return denial(client, payload, guards, cut=cut)

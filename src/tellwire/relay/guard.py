@@ -1,9 +1,13 @@
-"""Judges a write without a broker: for a hook of an agent that was given a scope, from the file about it.
+"""Judges a write by an agent's guard: in the broker, and in a hook of a scoped agent that cannot ask it.
 
-The broker keeps the file current. `rules` are in order, the first that covers a path decides; `otherwise` is
-what is said of any other path. A rule without a reason is one to write by.
+The broker keeps a file with the guard of each scoped agent. `rules` are in order, the first that covers a
+path decides; `otherwise` is what a scoped agent is told of any other path. A rule without a reason is one to
+write by. `writes` has by kind of client what it tells before it writes, and what its hook says to refuse it;
+it stands behind the mark as well. What cannot be judged is refused, and if even those facts are lost, by an
+exit code that every client takes for a no.
 
-    {"process": "4711.889", "rules": [{"path": "/shop/src"}], "otherwise": "{path} is outside of your scope."}
+    {"process": "4711.889", "rules": [{"path": "/shop/src"}], "otherwise": "{path} is outside of your scope.",
+     "writes": {"codex": {"event": "PreToolUse", "tools": {"apply_patch": ""}, "refusal": {"…": "{reason}"}}}}
 """
 
 from __future__ import annotations
@@ -11,47 +15,125 @@ from __future__ import annotations
 import json
 import os
 
+from tellwire.relay.payloads import read
+from tellwire.relay.places import Place, UnclearError, look
 from tellwire.relay.starts import start_of
-from tellwire.relay.writes import EVENTS, plain_fields, targets, written_paths
+from tellwire.relay.writes import written_paths
 
 TYPE_CHECKING = False  # as in `paths`
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 FILE_BYTES_MAX = 1 << 20
 REASONS_MAX = 8
 PLACE = "{path}"
+REASON = "{reason}"
+"""In a client's form of a refusal."""
+DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 UNCLEAR = (
     "You have a scope, and tellwire cannot tell whether this write is within it. Nothing was written: "
     "try again, or ask the operator to look at `tellwire doctor`."
 )
-TOO_LONG = "You have a scope, and this call is too long to see where it writes. Split it into smaller ones."
+UNREADABLE = (
+    "tellwire cannot tell which files this call would write, and some files are not yours to write. "
+    "Split it into smaller calls, and name each file by its absolute path."
+)
+LINKED = "{path} is a hard link to a file that is not within your scope. Replace it with a copy first."
+LOOK_S = 0.2
+"""So long the other names of a file are searched for: all of a hook is bounded."""
+CONFLICT, OUTSIDE, INVALID = "scope_conflict", "scope_outside", "path_invalid"
 
 
-def denial(client: str, payload: bytes, folder: str, *, cut: bool) -> bytes:
-    """What a hook prints to refuse a write; empty if it is none, or within the scope."""
+def denial(client: str, payload: bytes, folder: str, *, cut: bool) -> tuple[bytes, bool]:
+    """What a hook says to refuse a write; empty if it is none, or within the scope.
+
+    True: it is in no client's form, since no file tells it.
+    """
     client_pid = os.getppid()
-    event = ""
     try:
-        told = plain_fields(payload) if cut else json.loads(payload)
-        event, wanted = str(told["hook_event_name"]), written_paths(client, told)
-        if wanted == []:
-            return b""
-        with open(os.path.join(folder, f"{client_pid}.json"), "rb") as file:
-            guard = json.loads(file.read(FILE_BYTES_MAX))
-        if not is_of(guard["process"], client_pid):
-            return b""  # of one that had the same number before
-        reason = TOO_LONG if wanted is None else judge(guard, targets(client, wanted, str(told["cwd"])))
+        told = read(payload, cut=cut)
+    except ValueError:
+        return b"", False  # it does not even say that it asks
+    path = os.path.join(folder, str(client_pid))
+    try:
+        guard = _load(f"{path}.json")
     except FileNotFoundError:
-        return b""
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        reason = UNCLEAR
-    return refusal(client, event or EVENTS.get(client, ""), reason) if reason else b""
+        return b"", False
+    try:
+        known = _writes(guard, path)
+        if client not in known:
+            return b"", False
+        wanted, form = written_paths(known[client], told), known[client]["refusal"]
+    except DAMAGED:
+        return (UNCLEAR.encode(), True) if asks(told) else (b"", False)
+    reason = "" if wanted == [] else _reason(guard, known[client], told, client_pid)
+    return (json.dumps(filled(form, reason)).encode() if reason else b"", False)
 
 
-def judge(guard: dict[str, Any], paths: list[str]) -> str:
-    """Why not all of the paths may be written; empty if they may."""
-    return in_words([reason for path in paths if (reason := why(guard, path))])
+def _load(path: str) -> Any:
+    """What a guard's file says; None if it makes no sense."""
+    with open(path, "rb") as file:
+        try:
+            return json.loads(file.read(FILE_BYTES_MAX))
+        except (ValueError, RecursionError):
+            return None
+
+
+def _writes(guard: Any, mark: str) -> dict[str, Any]:
+    """What clients tell before they write: in the guard, or, if that is damaged, behind the mark."""
+    if isinstance(guard, dict) and isinstance(guard.get("writes"), dict):  # pyright: ignore[reportUnknownMemberType]
+        return guard["writes"]  # pyright: ignore[reportUnknownVariableType]
+    with open(mark, "rb") as file:
+        known = json.loads(file.read(FILE_BYTES_MAX).partition(b"\n")[2])
+    if not isinstance(known, dict):
+        raise TypeError("the facts are an object")
+    return known  # pyright: ignore[reportUnknownVariableType]
+
+
+def _reason(guard: Any, writes: Mapping[str, Any], told: Mapping[str, Any], pid: int) -> str:
+    try:
+        if not is_of(guard["process"], pid):
+            return ""  # of one that had the same number before
+        if not guard["otherwise"]:
+            raise ValueError("only a scoped agent has a file")
+        return in_words([why for _, why in judge(guard, writes, told, within_s=LOOK_S)])
+    except DAMAGED:
+        return UNCLEAR
+
+
+def asks(told: Mapping[str, Any]) -> bool:
+    """Whether a tool is about to run, as every client tells that."""
+    return ("tool_name" in told or "tool_input" in told) and "tool_response" not in told
+
+
+def judge(
+    guard: Mapping[str, Any], writes: Mapping[str, Any], told: Mapping[str, Any], *, within_s: float
+) -> list[tuple[str, str]]:
+    """Why a call may not write, as code and words for each file; empty if it may. It looks at the disk."""
+    wanted, cwd = written_paths(writes, told), told.get("cwd")
+    scoped = bool(guard["otherwise"])
+    rules = [rule for rule in guard["rules"] if scoped or rule.get("reason")]
+    search = [(str(rule["path"]), bool(rule.get("recursive", True))) for rule in rules]
+    try:
+        if wanted is None or not isinstance(cwd, str):
+            raise UnclearError("it does not tell where it writes")
+        tool = str(told.get("tool_name"))
+        places = look(writes, wanted, tool=tool, cwd=cwd, rules=search, within_s=within_s)
+    except UnclearError:
+        return [(INVALID, UNREADABLE)]
+    refused = [why(guard, place.path) or _why_linked(guard, place, scoped=scoped) for place in places]
+    return [each for each in refused if each is not None]
+
+
+def _why_linked(guard: Mapping[str, Any], place: Place, *, scoped: bool) -> tuple[str, str] | None:
+    """Why a file may not be written that has other names; of a scoped agent's file all have to be known."""
+    for name in place.names:
+        if (refused := why(guard, name)) is not None:
+            return refused[0], f"{place.path} is a hard link to {name}. {refused[1]}"
+    if scoped and not place.complete:
+        return OUTSIDE, LINKED.replace(PLACE, place.path)
+    return None
 
 
 def in_words(refused: list[str]) -> str:
@@ -63,14 +145,14 @@ def in_words(refused: list[str]) -> str:
     return " ".join([*reasons[:REASONS_MAX], *more, "Nothing was written."])
 
 
-def why(guard: dict[str, Any], path: str) -> str:
-    """Why one path may not be written; empty if it may."""
-    if not path.startswith("/"):
-        return UNCLEAR
+def why(guard: Mapping[str, Any], path: str) -> tuple[str, str] | None:
+    """Why one path may not be written, as code and words; None if it may."""
     for rule in guard["rules"]:
         if covers(rule["path"], path, recursive=rule.get("recursive", True)):
-            return str(rule.get("reason", "")).replace(PLACE, path)
-    return str(guard["otherwise"]).replace(PLACE, path)
+            reason = str(rule.get("reason", ""))
+            return (CONFLICT, reason.replace(PLACE, path)) if reason else None
+    reason = str(guard["otherwise"])
+    return (OUTSIDE, reason.replace(PLACE, path)) if reason else None
 
 
 def covers(ruled: str, path: str, *, recursive: bool) -> bool:
@@ -90,9 +172,8 @@ def is_of(process: object, pid: int) -> bool:
     return not start or process == f"{pid}.{start}"
 
 
-def refusal(client: str, event: str, reason: str) -> bytes:
-    """In the client's own form."""
-    if client == "gemini-cli":
-        return json.dumps({"decision": "deny", "reason": reason}).encode()
-    verdict = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-    return json.dumps({"hookSpecificOutput": {"hookEventName": event, **verdict}}).encode()
+def filled(form: Any, reason: str) -> Any:
+    """A client's form of a refusal, with the reason in its place."""
+    if isinstance(form, dict):
+        return {key: filled(value, reason) for key, value in form.items()}  # pyright: ignore[reportUnknownVariableType]
+    return reason if form == REASON else form

@@ -8,10 +8,11 @@ a line it had already by the number, and by the `instance`, a random word that i
 
     to the broker    12 5f3a1c 10,11 {"jsonrpc":"2.0","id":7,...}    number, birth, answers written, line
                      ~1 5e0000 - {...}                               of the handshake, said again
-                     !13 5f3a2d - {"jsonrpc":"2.0","id":8 ...        both ends of a line that is too long
+                     !13 5f3a2d - {"id":8}                           the ids of a line that is too long
     from the broker  12 . {"jsonrpc":"2.0","id":7,...}               say this; line 12 is done
                      1 + {...}                                       the same; and line 1 is of the handshake
                      13 . ·                                          nothing to say; line 13 is done
+                     14 x {...}                                      say this, and end: its id cannot be said
                      0 . {...}                                       say this
                      0 ! ·                                           the broker stops: wait for the next one
 
@@ -27,16 +28,16 @@ import select
 import sys
 import time
 
-from tellwire.paths import home_path, is_named, socket_path
+from tellwire.paths import connect_to_own, home_path, is_named, socket_path
 
 TYPE_CHECKING = False  # importing it from typing would cost as much as all of this
 if TYPE_CHECKING:
+    from tellwire.relay.alone import Alone
+    from tellwire.relay.ids import IdFinder
     from tellwire.relay.starter import Starter
 
 VERSION = 1
 LINE_BYTES_MAX = 1 << 20
-HEAD_BYTES = 1_024
-"""Of a line that is too long: enough for the broker to find its id."""
 READ_BYTES = 1 << 16
 PIPE_BYTES = 4_096
 """A pipe that is ready takes so many without blocking."""
@@ -47,9 +48,23 @@ BUFFER_BYTES_MAX = 4 << 20
 GREETING_S = 10.0
 GIVE_UP_S = 20.0
 """Without a broker for so long, open lines are answered with an error."""
+ALONE_S = 2.0
+"""Without a word of the broker for so long, a session's first questions are answered here."""
+ASK_S = 10.0
+"""A broker that has said nothing for so long, while a line is open, is asked for a sign of life."""
+STALLED_S = 30.0
+"""Without one for so long in all, open lines are answered with an error."""
 FAREWELL_S = 5.0
+LOOK_MS = 250
+UNANSWERABLE = (
+    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The message is longer than 1 MiB and has '
+    b'an id that cannot be answered: the connection ends."}}\n'
+)
 RETRY_MS = 20
 IDLE_RETRY_MS = 500
+
+
+PING = b'{"jsonrpc":"2.0","id":"tellwire shim","method":"ping"}'
 
 
 class Line:
@@ -70,12 +85,25 @@ class Shim:
     def __init__(self, options: dict[str, str]) -> None:
         env = os.environ
         home = options.get("home")
-        self.socket_path = socket_path(home_path(env, home), env, named=is_named(env, home))
+        self.home = home_path(env, home)
+        self.socket_path = socket_path(self.home, env, named=is_named(env, home))
         self.starter: Starter | None = None
         """Made when there is no broker; most sessions never need it."""
+        self.alone: Alone | None = None
+        """Made when the broker is silent for long."""
+        self.is_untold = False
+        """The broker does not know yet that the client had its first answers from here."""
         self.options = options
         self.instance = os.urandom(12).hex()
         self.socket: _socket.socket | None = None
+        self.is_greeting = False
+        """Connected, and the broker has not answered the greeting."""
+        self.greeted_at = 0.0
+        self.greetings = 0
+        self.heard_at = 0.0
+        """When the broker last said something, or the first of the open lines came."""
+        self.probe = 0
+        """The line of our own that asks for a sign of life."""
         self.number = 0
         self.open: dict[int, Line] = {}
         """Lines that are not dealt with, by number."""
@@ -83,8 +111,8 @@ class Shim:
         self.written: list[int] = []
         """Numbers whose answers were written since the last line to the broker."""
         self.heard = b""
-        self.head = b""
-        """The beginning of a line that is too long, while the rest of it is passed over."""
+        self.finder: IdFinder | None = None
+        """Looks for the ids of a line that is too long, while it is passed over."""
         self.said = b""
         self.to_broker = bytearray()
         self.to_client: list[tuple[int, bytes]] = []
@@ -104,16 +132,19 @@ class Shim:
             if self.socket is None:
                 self.reach()
             self.step()
+            if self.open or self.alone is not None:
+                self.mind_silence()
         self.write_client()
 
     def is_over(self) -> bool:
         """Whether the client has closed its end and all is said."""
         if not self.ended:
             return False
-        if self.socket is None and not self.open:
+        if (self.socket is None or self.is_greeting) and not self.open:
             return True
         now = time.monotonic()
-        if self.farewell_at is None and not self.to_broker and self.socket is not None:
+        is_heard = self.socket is not None and not self.is_greeting and not self.to_broker
+        if self.farewell_at is None and is_heard and self.socket is not None:
             self.farewell_at = now
             self.socket.shutdown(_socket.SHUT_WR)
         return self.farewell_at is not None and (self.socket is None or now - self.farewell_at > FAREWELL_S)
@@ -133,6 +164,8 @@ class Shim:
             poll.register(self.socket.fileno(), reads | (select.POLLOUT if self.to_broker else 0))
             if self.farewell_at is not None:
                 wait_ms = FAREWELL_S * 1_000
+            elif self.open or self.is_greeting or (self.alone is not None and self.alone.late):
+                wait_ms = LOOK_MS
         else:
             wait_ms = RETRY_MS if self.is_wanted() or self.is_starting() else IDLE_RETRY_MS
         ready = dict(poll.poll(wait_ms))
@@ -146,6 +179,57 @@ class Shim:
                 self.hear_broker()
             except OSError:
                 self.lose()
+
+    def mind_silence(self) -> None:
+        """No line waits for ever for a broker that says nothing."""
+        now = time.monotonic()
+        quiet_s = now - self.heard_at
+        is_apart = self.socket is None or self.is_greeting
+        is_alone = self.is_untold or (is_apart and self.alone is not None and self.alone.is_open)
+        if self.open and (is_alone or (quiet_s > ALONE_S and not self.handshake)):
+            self.answer_alone()
+        if is_apart:
+            if self.open and now - self.lost_at > GIVE_UP_S:
+                self.excuse((self.starter and self.starter.trouble) or "The broker does not answer.")
+            if self.is_greeting and now - self.greeted_at > GREETING_S:
+                self.hang_up()
+            return
+        if self.open and quiet_s > STALLED_S and self.probe:
+            self.excuse(f"The broker has not answered for {STALLED_S:.0f} s.")
+        elif self.open and quiet_s > ASK_S and not self.probe:
+            self.probe = self.say_own(PING)
+        if self.alone is not None and (line := self.alone.expired()):
+            self.say_own(line)
+
+    def answer_alone(self) -> None:
+        """Answer what every session asks first, as the last broker would have."""
+        alone = self.make_alone()
+        for number in [each for each in self.open if each > alone.tried]:
+            alone.tried = number
+            answer = alone.first(self.open[number].text)
+            if answer is None:
+                continue
+            text, is_handshake = answer
+            line = self.open.pop(number)
+            if is_handshake:
+                self.handshake[number] = line
+                self.is_untold = True
+            if text:
+                self.to_client.append((0, text))
+        self.write_client()
+
+    def make_alone(self) -> Alone:
+        """The part that speaks for itself."""
+        if self.alone is None:
+            from tellwire.relay.alone import Alone  # noqa: PLC0415 - hardly ever needed
+
+            self.alone = Alone(self.home, self.options)
+        return self.alone
+
+    def say_own(self, text: bytes) -> int:
+        """Say something to the broker that the client has not said; its number."""
+        self.take_line(text)
+        return self.number
 
     def is_wanted(self) -> bool:
         """Whether a broker is to be started if there is none: not for one that was stopped on purpose."""
@@ -162,33 +246,77 @@ class Shim:
         data = os.read(0, READ_BYTES)
         if not data:
             self.ended = True
-            if self.heard or self.head:
+            if self.heard or self.finder is not None:
                 self.end_line(self.heard)
             return
         *lines, self.heard = (self.heard + data).split(b"\n")
         for line in lines:
             self.end_line(line)
-        if len(self.heard) > LINE_BYTES_MAX or self.head:
-            self.head = self.head or self.heard[:HEAD_BYTES]
-            self.heard = self.heard[-HEAD_BYTES:]
+        if len(self.heard) > LINE_BYTES_MAX or self.finder is not None:
+            self.pass_over(self.heard)
+            self.heard = b""
 
     def end_line(self, line: bytes) -> None:
-        """A line is whole; of one that is too long, both ends go: one of them has its id."""
-        head, self.head = self.head, b""
-        if head or len(line) > LINE_BYTES_MAX:
-            self.take_line((head or line[:HEAD_BYTES]) + b" " + line[-HEAD_BYTES:], too_long=True)
-        elif line.strip():
-            self.take_line(line)
+        """A line is whole; of one that is too long, its ids go."""
+        if self.finder is None and len(line) <= LINE_BYTES_MAX:
+            if line.strip():
+                self.take_line(line)
+            return
+        from tellwire.relay.ids import IDS_MAX, is_sayable  # noqa: PLC0415 - hardly ever needed
+
+        ids = self.pass_over(line).finish()
+        self.finder = None
+        if len(ids) > IDS_MAX or not all(map(is_sayable, ids)):
+            self.to_client.append((0, UNANSWERABLE))
+            self.ended = True
+            return
+        objects = [b'{"id":%b}' % each for each in ids] or [b"{}"]
+        text = objects[0] if len(objects) == 1 else b"[%b]" % b",".join(objects)
+        self.take_line(text, too_long=True)
+
+    def pass_over(self, data: bytes) -> IdFinder:
+        """Keep of a line that is too long only what it needs to be refused."""
+        if self.finder is None:
+            from tellwire.relay.ids import IdFinder  # noqa: PLC0415 - as above
+
+            self.finder = IdFinder()
+        self.finder.feed(data)
+        return self.finder
 
     def take_line(self, text: bytes, *, too_long: bool = False) -> None:
         """Number a line and pass it on."""
-        if self.socket is None and not self.open:
-            self.lost_at = time.monotonic()
+        if not self.open:
+            self.heard_at = time.monotonic()
+            if self.socket is None or self.is_greeting:
+                self.lost_at = self.heard_at
+        if self.alone is not None and self.alone.late and self.repeat(text):
+            return
         self.number += 1
         self.open[self.number] = Line(text, too_long=too_long)
-        if self.socket is not None:
-            self.send(self.number)
+        self.pass_on(self.number)
+
+    def pass_on(self, number: int) -> None:
+        """Send a line, if somebody is there to send it to; else it goes with the greeting."""
+        if self.socket is not None and not self.is_greeting:
+            self.send(number)
             self.write_broker_or_lose()
+
+    def repeat(self, text: bytes) -> bool:
+        """Whether a line makes a call again that was given up: it goes on under the number of the first."""
+        alone = self.make_alone()
+        found = alone.repeated(text)
+        if found is None:
+            return False
+        number, late = found
+        if late.answer:
+            self.to_client.append((number, alone.pass_on(number) + b"\n"))
+            self.write_client()
+            return True
+        self.open[number] = late.line
+        if late.greeting != self.greetings:
+            late.greeting = self.greetings
+            self.pass_on(number)
+        return True
 
     def write_client(self) -> None:
         """Write to the client what its pipe takes now."""
@@ -243,28 +371,50 @@ class Shim:
         if not data:
             self.lose()
             return
+        self.heard_at = time.monotonic()
+        if self.is_untold:
+            self.lose()  # the next greeting tells it, and what is open goes with that
+            return
         *lines, self.said = (self.said + data).split(b"\n")
+        if lines and self.is_greeting:
+            self.hear_welcome(lines.pop(0))
         for line in lines:
             head, flag, text = line.split(b" ", 2)
             number = int(head)
             done = self.open.pop(number, None)
+            if number and number == self.probe:
+                self.probe, text = 0, b""
+            elif self.alone is not None:
+                text = self.alone.hear(number, text)
             if flag == b"+" and done is not None:
                 self.handshake[number] = done
             elif flag == b"!":
                 self.stopped = True
+            elif flag == b"x":
+                self.ended = True
             if text:
-                self.to_client.append((number, text + b"\n"))
+                self.to_client.append((number, (for_person(text) if os.isatty(1) else text) + b"\n"))
         self.write_client()
 
     def lose(self) -> None:
         """The connection is broken; nothing else is lost."""
+        now = time.monotonic()
+        self.retry_at = 0.0
+        if self.is_greeting:
+            self.retry_at = now + RETRY_MS / 1_000
+        else:
+            self.lost_at = now
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the connection."""
         if self.socket is not None:
             self.socket.close()
-        self.socket = None
+        self.socket, self.is_greeting = None, False
         self.said = b""
         self.to_broker.clear()
-        self.lost_at = time.monotonic()
-        self.retry_at = 0.0
+        self.open.pop(self.probe, None)
+        self.probe = 0
 
     # -- finding a broker, or starting one
 
@@ -294,35 +444,40 @@ class Shim:
         self.starter.step()
 
     def greet(self) -> None:
-        """Connect, say who we are, say the handshake again and all that is open."""
+        """Connect and say who we are; the rest goes when the broker has answered."""
         sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
-            sock.settimeout(GREETING_S)
-            sock.connect(self.socket_path)
-            sock.sendall(self.hello())
-            answer = b""
-            while not answer.endswith(b"\n"):
-                part = sock.recv(READ_BYTES)  # it says nothing more before we do
-                if not part:
-                    raise OSError("the broker hung up")
-                answer += part
-            words = answer.split()
-            if words[:2] != [b"shim", b"%d" % VERSION]:
-                self.excuse(words_of(answer))
-                raise OSError("not welcome")
+            sock.setblocking(False)
+            connect_to_own(sock, self.socket_path)
         except BaseException:
             sock.close()
             raise
-        sock.setblocking(False)
+        self.socket, self.is_greeting = sock, True
+        self.greeted_at = time.monotonic()
+        self.to_broker += self.hello()
+        self.is_untold = False
+
+    def hear_welcome(self, answer: bytes) -> None:
+        """The broker has answered: say the handshake again and all that is open."""
+        words = answer.split()
+        if words[:2] != [b"shim", b"%d" % VERSION]:
+            self.hang_up()
+            self.excuse(words_of(answer))
+            self.retry_at = time.monotonic() + IDLE_RETRY_MS / 1_000
+            return
+        self.is_greeting = False
         self.clock_us = int(words[2]) - int(time.monotonic() * 1e6)
-        self.socket, self.stopped = sock, False
+        self.stopped = False
+        self.greetings += 1
         if self.starter is not None:
             self.starter.succeed()
         for number in self.handshake:
             self.send(number, b"~")
         for number in self.open:
             self.send(number)
-        self.write_broker_or_lose()
+        if self.alone is not None:
+            self.alone.reconnected()
+        self.write_broker()
 
     def hello(self) -> bytes:
         """Who we are, without a JSON encoder."""
@@ -336,27 +491,25 @@ class Shim:
             facts["cwd"] = ""
         words = ",".join(f"{quote(name)}:{quote(value)}" for name, value in facts.items() if value)
         numbers = ",".join(str(number) for number in self.open)
-        unwritten = ",".join(str(number) for number, _ in self.to_client if number)
-        shim = f'{{"version":{VERSION},{words},"open":[{numbers}],"unwritten":[{unwritten}]}}'
+        late = () if self.alone is None else self.alone.late
+        unwritten = ",".join({str(number) for number in (*dict(self.to_client), *late) if number})
+        alone = "true" if self.alone is not None and self.alone.is_open else "false"
+        more = f'"open":[{numbers}],"unwritten":[{unwritten}],"alone":{alone}'
+        shim = f'{{"version":{VERSION},{words},{more}}}'
         return f'{{"tellwire":1,"program":"mcp shim","shim":{shim}}}\n'.encode()
 
     def excuse(self, trouble: str) -> None:
         """Answer what is open: a client must not wait for ever."""
-        import json  # noqa: PLC0415 - hardly ever needed
-
+        alone = self.make_alone()
         for number, line in list(self.open.items()):
             del self.open[number]
-            try:
-                message = json.loads(line.text)
-                asked = message["id"] if "method" in message else None
-            except (ValueError, TypeError, KeyError):
-                asked = None
-            if asked is not None:
-                words = f"tellwire: {trouble} Run `tellwire up` in a terminal to see more."
-                error = {"code": -32603, "message": words}
-                answer = json.dumps({"jsonrpc": "2.0", "id": asked, "error": error})
-                self.to_client.append((0, answer.encode() + b"\n"))
+            if number != self.probe:
+                answer = alone.give_up(number, line, trouble, self.greetings)
+                if answer:
+                    self.to_client.append((0, answer))
         self.write_client()
+        if self.socket is not None and not self.is_greeting:
+            return
         self.lost_at = time.monotonic()
         self.stopped = True  # no more starts before somebody asks for something
         if self.starter is not None:
@@ -371,6 +524,13 @@ def words_of(refusal: bytes) -> str:
         return str(json.loads(refusal)["error"]["message"])
     except (ValueError, TypeError, KeyError):
         return refusal.decode("utf-8", "replace").strip()
+
+
+def for_person(line: bytes) -> bytes:
+    """A line for somebody who tries it at a terminal: all that is not ASCII is escaped."""
+    import json  # noqa: PLC0415 - no client has a terminal, and the shim starts faster without
+
+    return json.dumps(json.loads(line)).replace("\x7f", "\\u007f").encode()
 
 
 def main() -> int:

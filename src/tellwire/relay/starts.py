@@ -1,4 +1,4 @@
-"""Notes about sessions that started while no broker answered; the next broker reads them (`gateways/starts`).
+"""Notes about sessions that started while no broker answered; the next broker reads them (`sessions/starts`).
 
 <home>/starts/4711.889.4712     of the client with process 4711, which began at 889, by hook 4712:
                                 {"client":"codex","cut":false}, and behind that line the payload
@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import os
+
+from tellwire.paths import own_folder
 
 FOLDER = "starts"
 NOTES_MAX = 200
@@ -24,6 +26,7 @@ def leave(home: str, client: str, payload: bytes, *, cut: bool) -> str:
     head = f'{{"client":"{client}","cut":{str(cut).lower()}}}\n'
     try:
         os.makedirs(home, 0o700, exist_ok=True)
+        own_folder(home)
         os.makedirs(folder, 0o700, exist_ok=True)
         if len(os.listdir(folder)) >= NOTES_MAX:
             return ""

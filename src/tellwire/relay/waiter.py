@@ -4,8 +4,8 @@ Started by the client in the background (`asyncRewake`) as `python -I -S waiter.
 is enough for a client process: the broker sends others home, and in headless runs all of them. It outlives
 the broker, and ends when its client is gone. To each broker it tells whose it is, by its payload.
 
-    to the broker    {"tellwire":1,"program":"waiter","waiter":{"version":1,"client":"claude-code","bytes":81,
-                     "cut":false}} and behind that line the payload
+    to the broker    {"tellwire":1,"program":"waiter","waiter":{"version":1,"client":"claude-code",
+                     "bytes":812,"cut":false}} and behind that line the payload
     from the broker  0            go home
                      2 TEXT…      to the end: what the model is to hear
 """
@@ -35,13 +35,15 @@ def wait(path: str, hello: bytes, parent: int) -> tuple[int, bytes]:
     """How to end, and with which words; -1 if the connection broke.
 
     Raises:
-        OSError: there is no broker.
+        OSError: there is no broker, or what is in its place is not ours.
     """
     import _socket  # noqa: PLC0415 - for start-up speed
 
+    from tellwire.paths import connect_to_own  # noqa: PLC0415 - as above
+
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        sock.connect(path)
+        connect_to_own(sock, path)
         sock.sendall(hello)
         poll = select.poll()
         poll.register(sock.fileno(), select.POLLIN)

@@ -1,14 +1,13 @@
 """Which files a tool call of an agent CLI would write, out of what the client tells before it runs.
 
-One table for the broker and for a hook that has to judge without one: standard library only.
+What a client tells is given as its facts (`writes`): the broker has them in the client's record, and puts
+them into the file by which a hook judges without it. Standard library only. What the paths lead to on disk
+is in `places`.
 """
 
 from __future__ import annotations
 
-import json
 import re
-
-from tellwire.paths import canonical
 
 TYPE_CHECKING = False  # as in `paths`
 if TYPE_CHECKING:
@@ -22,73 +21,39 @@ PATHS_MAX = 1_000
 _MARK = "***"
 _HEADER = re.compile(r"\*\*\* (?:(Add|Update|Delete) File|(Move) to):(.*)")
 _BOUNDS = ("*** Begin Patch", "*** End Patch")
-_FIELD = re.compile(rb'"(\w+)"\s*:\s*("(?:[^"\\]|\\.){0,4096}"|true|false|null|-?\d{1,18})')
-
-EVENTS = {
-    "claude-code": "PreToolUse",
-    "codex": "PreToolUse",
-    "gemini-cli": "BeforeTool",
-    "opencode": "write_wanted",
-    "pi": "write_wanted",
-}
-"""What each client tells before a tool runs."""
-TOOLS = {
-    "claude-code": {
-        "Write": "file_path",
-        "Edit": "file_path",
-        "MultiEdit": "file_path",
-        "NotebookEdit": "notebook_path",
-    },
-    "codex": {"apply_patch": PATCH},
-    "gemini-cli": {"write_file": "file_path", "replace": "file_path"},
-    "opencode": {
-        "write": "filePath",
-        "edit": "filePath",
-        "multiedit": "filePath",
-        "patch": PATCH,
-        "apply_patch": PATCH,
-    },
-    "pi": {"write": "path", "edit": "path"},
-}
-"""The tools of each client that write files, and the field that says where."""
 
 
-def written_paths(client: str, payload: Mapping[str, Any]) -> list[str] | None:
+def written_paths(writes: Mapping[str, Any], payload: Mapping[str, Any]) -> list[str] | None:
     """The paths, as the client has them; none for a call that writes no file.
 
-    None: it writes, and does not tell where, for it is too long, or to too many files, or of a shape that is
-    not known.
+    None: it may write, and does not tell where: it could not be read whole, writes too many files, or is of a
+    shape that is not known.
     """
-    if client not in EVENTS or payload.get("hook_event_name") != EVENTS[client]:
+    if payload.get("hook_event_name") != writes["event"]:
         return []
-    tools = TOOLS[client]
+    tools = writes["tools"]
     name = payload.get("tool_name")
-    if not isinstance(name, str) or name not in tools:
-        return []
-    # Of a payload that was too long only plain fields are left, all on one level.
-    given: Any = payload.get("tool_input", payload)
-    if not isinstance(given, dict):
+    if not isinstance(name, str):
         return None
-    fields: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType]  # no cast: it would cost an import
+    if name not in tools:
+        return []
+    given: Any = payload.get("tool_input")
     if tools[name] == PATCH:
-        paths = patched_paths(fields)
+        paths = patched_paths(given)
         return paths if 0 < len(paths) <= PATHS_MAX else None
-    path = fields.get(tools[name])
+    path = _fields(given).get(tools[name])
     return [path] if isinstance(path, str) and path else None
 
 
-def plain_fields(data: bytes) -> dict[str, Any]:
-    """The plain fields in the beginning of a payload that is too long; of two of a name the outermost."""
-    fields: dict[str, Any] = {}
-    for name, value in _FIELD.findall(data):
-        fields.setdefault(name.decode(), json.loads(value))
-    return fields
-
-
-def patched_paths(fields: dict[str, Any]) -> list[str]:
+def patched_paths(given: Any) -> list[str]:
     """The paths in the headers of a patch, each once; the field is another one in each client."""
-    texts = [value for value in fields.values() if isinstance(value, str)]
+    values = [given, *_fields(given).values()]
+    texts = [value for value in values if isinstance(value, str)]
     return list(dict.fromkeys(path for text in texts for path in _headers(text) if path))
+
+
+def _fields(given: Any) -> dict[str, Any]:
+    return given if isinstance(given, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 def _headers(text: str) -> list[str]:
@@ -110,20 +75,3 @@ def _headers(text: str) -> list[str]:
             is_updating = what == "Update" or bool(move)
             found.append(path.strip())
     return found
-
-
-def targets(client: str, paths: list[str], cwd: str) -> list[str]:
-    """What the paths are on disk, each once, seen from a folder.
-
-    Where clients differ in what a path means, all that it can mean.
-    """
-    spelled: list[str] = []
-    for path in paths:
-        spelled.append(path)
-        if path.startswith("~"):
-            spelled.append(f"./{path}")
-        if client == "pi" and path.startswith("@"):
-            spelled.append(path[1:])
-        if path.startswith("file://"):
-            spelled.append(path[7:])
-    return list(dict.fromkeys(canonical(path, cwd) for path in spelled))

@@ -17,10 +17,10 @@ from typing import IO, Any
 
 import msgspec
 
-from tellwire.core.audit import format_row
-from tellwire.core.digests import digest_of
-from tellwire.core.queries import Entry
-from tellwire.core.records import Commit, StoredMessage
+from tellwire.core.mail.digests import digest_of
+from tellwire.core.record.audit import format_row
+from tellwire.core.record.queries import Entry
+from tellwire.core.record.stored import Commit, StoredMessage
 from tellwire.core.state import parse_snapshot
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AgentRegistered, AgentUpdated, MessageQueued
@@ -29,9 +29,11 @@ from tellwire.store.chain import next_hash
 from tellwire.store.failures import explained
 from tellwire.store.head import Head, load_head
 from tellwire.store.history import entries_of
+from tellwire.store.losses import find_losses
 
 FINDINGS_MAX = 100
 """Told one by one; further ones are counted."""
+ACKNOWLEDGE = "`tellwire audit --acknowledge` at a terminal says that you know."
 HASH_DIGITS_MIN = 16
 """Of a hash given by its beginning."""
 
@@ -43,7 +45,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     seq: int
     kind: str
-    """`tampered`, `cut`, `inserted`, `body`, `missing` or `head`."""
+    """`tampered`, `cut`, `inserted`, `body`, `missing`, `head` or `lost`: found at an earlier start."""
     text: str
 
 
@@ -90,6 +92,8 @@ def verify(path: Path, head: str | None = None, progress: Progress | None = None
         if unreadable:
             check.verdict.add(0, "head", unreadable)
         check.run(progress or (lambda _done, _total: None))
+    for loss in find_losses(path):
+        check.verdict.add(max(0, loss.seq), "lost", f"{loss.words()} {ACKNOWLEDGE}")
     return check.verdict
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from hashlib import sha256
 
-from tellwire.core.records import Commit
+from tellwire.core.record.stored import Commit
 
 ORIGIN = bytes(32)
 _CLOCKS = struct.Struct(">qdd")

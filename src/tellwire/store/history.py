@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from tellwire.core.queries import Entry, Query
-from tellwire.core.records import Found
+from tellwire.core.record.queries import Entry, Query
+from tellwire.core.record.stored import Found
 from tellwire.protocol.events import parse_batch
 from tellwire.store import search
 from tellwire.store.failures import explained

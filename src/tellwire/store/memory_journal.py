@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 from tellwire.core.context import Header, Settled
-from tellwire.core.queries import Entry, Query
-from tellwire.core.records import Commit, Found, Pruned, StoredMessage
-from tellwire.core.settling import settle
-from tellwire.core.terms import matches, searched_text
+from tellwire.core.record.final_receipts import settle
+from tellwire.core.record.queries import Entry, Query
+from tellwire.core.record.space import kept_of
+from tellwire.core.record.stored import Commit, Found, Pruned, StoredMessage
+from tellwire.core.record.terms import matches, searched_text
 from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import parse_batch
 from tellwire.store.chain import ORIGIN, next_hash
 from tellwire.store.history import entries_of
 from tellwire.store.sqlite_journal import finals_of
@@ -34,6 +37,9 @@ class MemoryJournal:
         self._hash = next_hash(self._hash, commit)
         self.commits.append(commit._replace(messages=[]))
         self._messages.update({message.seq: message for message in commit.messages})
+
+    def check(self) -> None:
+        """There is no file that could go."""
 
     def probe(self) -> None:
         """Try whether a commit would pass."""
@@ -131,15 +137,22 @@ class MemoryJournal:
         self._derived = commits[-1].seq
         return self._derived < self.commits[-1].seq
 
-    def prune(self, before: float, open_from: int, rows_max: int) -> bool:
-        """Let go of old history, a few commits at a time; True if more is left."""
-        return self.purge(before, open_from, rows_max).more
+    def kept(self) -> dict[str, int]:
+        """Bytes of the messages that are stored, by sender."""
+        return kept_of(parse_batch(commit.data) for commit in self.commits)
+
+    def prune(self, before: float, open_from: int, rows_max: int) -> Pruned:
+        """Let go of what is old on the awake clock, a few commits at a time."""
+        return self._let_go(lambda commit: commit.awake < before, open_from, rows_max)
 
     def purge(self, before: float, open_from: int, rows_max: int) -> Pruned:
-        """Let go of old history, a few commits at a time."""
+        """Let go of what is old by the time of day, a few commits at a time."""
+        return self._let_go(lambda commit: commit.at < before, open_from, rows_max)
+
+    def _let_go(self, is_old: Callable[[Commit], bool], open_from: int, rows_max: int) -> Pruned:
         oldest_snapshot = min((seq for seq, _ in self._snapshots), default=0)
         reach = min(oldest_snapshot, self._derived, open_from - 1)
-        old = [commit for commit in self.commits if commit.seq <= reach and commit.at < before][:rows_max]
+        old = list(takewhile(lambda commit: commit.seq <= reach and is_old(commit), self.commits))[:rows_max]
         if not old:
             return Pruned()
         count = len(self._messages)
@@ -147,7 +160,8 @@ class MemoryJournal:
         self.commits = [commit for commit in self.commits if commit.seq > last]
         self._messages = {seq: message for seq, message in self._messages.items() if seq > last}
         self._receipts = {seq: known for seq, known in self._receipts.items() if seq > last}
-        return Pruned(len(old), count - len(self._messages), more=True)
+        freed = kept_of(parse_batch(commit.data) for commit in old)
+        return Pruned(len(old), count - len(self._messages), more=True, freed=freed)
 
     def close(self) -> None:
         """Nothing to close."""

@@ -2,18 +2,20 @@
 
 Two tables are derived in idle time behind one cursor, `search`: `messages_fts`, the words of the bodies, and
 `parties`, who a message concerns. What lies above the cursor is scanned. A second cursor, `unindexed`, tells
-up to where the rows have been taken out again because their messages are about to go.
+up to where the rows have been taken out again because their messages are about to go. Cursors that begin with
+`step:` tell where the clock had been set back: between two of them times only grow.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from math import inf
 from time import monotonic
 
-from tellwire.core.queries import Query
-from tellwire.core.records import Found, StoredMessage
-from tellwire.core.terms import Term, matches, searched_text, words_of
+from tellwire.core.record.queries import Query
+from tellwire.core.record.stored import Found, StoredMessage
+from tellwire.core.record.terms import Term, matches, searched_text, words_of
 from tellwire.protocol.addresses import LINK, link_of
 
 SLICE_BYTES = 60_000
@@ -30,6 +32,7 @@ SEARCH_SEQS_MAX = 500_000
 """Places in the journal within the index; not for the beginning of a word, which costs alike in any part."""
 LOOKED_AT_MAX = 2_000
 """Index rows held against the filters."""
+STEP = "step:"
 
 
 # -- filling ------------------------------------------------------------------------------------------
@@ -126,7 +129,10 @@ class _Page:
     def take(self, row: tuple[object, ...]) -> bool:
         """Add a row if it is asked for; True once there is no room for more."""
         message = StoredMessage(*row)  # pyright: ignore[reportArgumentType]  # a row of `messages`
-        if not self.query.concerns(message.sender, message.recipients.split(" "), message.to):
+        query = self.query
+        if not query.concerns(message.sender, message.recipients.split(" "), message.to):
+            return False
+        if message.at < query.since or 0 < query.until < message.at:
             return False
         size = len(message.body)
         if self.messages and (len(self.messages) >= self.query.limit or size > self.room):
@@ -196,9 +202,10 @@ def _may_match(terms: tuple[Term, ...]) -> tuple[str, list[str]]:
 
 
 def _read_all(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
+    query = page.query
     for row in db.execute(
-        "select * from messages where seq between ? and ? order by seq desc limit ?",
-        (low, high, page.query.limit + 1),
+        "select * from messages where seq between ? and ? and at >= ? and at <= ? order by seq desc limit ?",
+        (low, high, query.since, query.until if query.until > 0 else inf, query.limit + 1),
     ):
         if page.take(row):
             return
@@ -260,17 +267,43 @@ def format_match(terms: tuple[Term, ...]) -> str:
 
 
 def _range(db: sqlite3.Connection, query: Query) -> tuple[int, int]:
-    """The first and the last sequence that can be meant; times grow with sequences."""
+    """The first and the last sequence that can be meant; times grow with sequences, but for steps back."""
     # One at a time: SQLite looks only a lone `min` or `max` up in the index.
     (low,) = db.execute("select coalesce(min(seq), 1) from messages").fetchone()
     (high,) = db.execute("select coalesce(max(seq), 0) from messages").fetchone()
     if query.before:
         high = min(high, query.before - 1)
-    if query.since > 0:
-        low = max(low, _first_at(db, query.since, low, high))
-    if query.until > 0:
-        high = min(high, _first_at(db, query.until, low, high, behind=True) - 1)
-    return low, high
+    if query.since <= 0 >= query.until or low > high:
+        return low, high
+    found = [_narrow(db, query, first, last) for first, last in _runs(db, low, high)]
+    found = [(first, last) for first, last in found if first <= last]
+    return (found[0][0], found[-1][1]) if found else (low, low - 1)
+
+
+def _narrow(db: sqlite3.Connection, query: Query, low: int, high: int) -> tuple[int, int]:
+    """The part of a run that can be meant."""
+    first = low if query.since <= 0 else _first_at(db, query.since, low, high)
+    last = high if query.until <= 0 else _first_at(db, query.until, low, high, behind=True) - 1
+    return first, min(high, last)
+
+
+def _runs(db: sqlite3.Connection, low: int, high: int) -> list[tuple[int, int]]:
+    """Parts of a range within which times only grow."""
+    steps = db.execute(
+        f"select seq from cursors where name like '{STEP}%' and seq between ? and ?", (low, high)
+    )
+    starts = sorted({low, *(seq for (seq,) in steps)})
+    return list(zip(starts, [*(start - 1 for start in starts[1:]), high], strict=True))
+
+
+def note_step(db: sqlite3.Connection, seq: int) -> None:
+    """From `seq` on times begin anew: the clock was set back."""
+    db.execute("insert or replace into cursors values (?,?)", (f"{STEP}{seq}", seq))
+
+
+def forget_steps(db: sqlite3.Connection, seq: int) -> None:
+    """What is up to `seq` is gone."""
+    db.execute(f"delete from cursors where name like '{STEP}%' and seq <= ?", (seq,))
 
 
 def _first_at(db: sqlite3.Connection, at: float, low: int, high: int, *, behind: bool = False) -> int:

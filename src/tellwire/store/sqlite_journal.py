@@ -9,22 +9,28 @@ import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
+from time import monotonic
 
 from tellwire.core.context import Header, Settled
-from tellwire.core.records import Commit, Pruned, StoredMessage
-from tellwire.core.settling import FinalReceipt, final_receipts, settle
+from tellwire.core.record.final_receipts import FinalReceipt, final_receipts, settle
+from tellwire.core.record.space import kept_of
+from tellwire.core.record.stored import Commit, Pruned, StoredMessage
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import parse_batch
-from tellwire.store import search
+from tellwire.store import kept, search
 from tellwire.store.chain import next_hash
 from tellwire.store.failures import explain, explained
 from tellwire.store.history import SqliteHistory
+from tellwire.store.losses import Loss, keep_log, note_loss
 
 SCHEMA_VERSION = 1
-APPLICATION_ID = 0x50616C76
-"""Marks the file as tellwire's: `Palv`."""
+APPLICATION_ID = 0x546C7772
+"""Marks the file as tellwire's: `Tlwr`."""
 SNAPSHOTS_KEPT = 2
+CHECK_EVERY_S = 0.05
+"""A commit looks whether the file is still there, but not more often than this."""
 PAGE_BYTES = 4096
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -49,13 +55,16 @@ class SqliteJournal(SqliteHistory):
         self._tail: dict[int, list[FinalReceipt]] = {}
         """Final receipts behind the derived table's cursor, filled when somebody asks."""
         self._tail_seq = 0
+        self._check_at = 0.0
+        keep_log(path)
         _create_private(path)
         with explained(path):
             self._db = sqlite3.connect(path, isolation_level=None, timeout=0, cached_statements=64)
             self._cursor = self._db.cursor()
             try:
                 self._open(bytes_max)
-                self._hash, self._seq = self._head()
+                self._hash, self._seq, self._at = self._head()
+                self._files = {file: os.stat(file) for file in (str(path), f"{path}-wal")}
             except BaseException:
                 self._db.close()
                 raise
@@ -76,6 +85,7 @@ class SqliteJournal(SqliteHistory):
             self._create()
         elif version < self._schema_version:
             self._migrate(version)
+        kept.prepare(db)
 
     def _check_kind(self) -> int:
         """The schema version of the file, 0 if it is empty; nothing is written before this passed."""
@@ -96,7 +106,8 @@ class SqliteJournal(SqliteHistory):
     def _create(self) -> None:
         schema = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
         self._db.executescript(
-            f"begin immediate; {schema}; pragma application_id={APPLICATION_ID};"
+            f"begin immediate; {schema}; insert into cursors values ('{kept.CURSOR}', 0);"
+            f" pragma application_id={APPLICATION_ID};"
             f" pragma user_version={self._schema_version}; commit"
         )
 
@@ -116,9 +127,17 @@ class SqliteJournal(SqliteHistory):
                 self._db.execute("rollback")
                 raise
 
-    def _head(self) -> tuple[bytes, int]:
-        row = self._db.execute("select hash, seq from journal order by seq desc limit 1").fetchone()
-        return row or self._db.execute("select hash, seq from anchor").fetchone()
+    def note_loss(self) -> Loss | None:
+        """What the journal lacks of what the head file names; to be asked before anything is written.
+
+        Raises:
+            TellwireError: `storage_full`: it cannot be noted.
+        """
+        return note_loss(self._db, self.path)
+
+    def _head(self) -> tuple[bytes, int, float]:
+        row = self._db.execute("select hash, seq, at from journal order by seq desc limit 1").fetchone()
+        return row or self._db.execute("select hash, seq, 0.0 from anchor").fetchone()
 
     # -- writing --------------------------------------------------------------------------------------
 
@@ -126,8 +145,12 @@ class SqliteJournal(SqliteHistory):
         """Save one tick: all of it, on disk, or nothing.
 
         Raises:
-            TellwireError: `storage_full`: nothing was saved, it may clear; `storage_broken`: unknown, stop.
+            TellwireError: `storage_full`, `storage_gone`: nothing was saved; `storage_broken`: unknown, stop.
         """
+        now = monotonic()
+        if now >= self._check_at:
+            self._check_at = now + CHECK_EVERY_S
+            self.check()
         digest = next_hash(self._hash, commit)
         execute = self._cursor.execute
         try:
@@ -140,13 +163,34 @@ class SqliteJournal(SqliteHistory):
                 self._cursor.executemany(  # plain tuples: a third less time than with named ones
                     "insert into messages values (?,?,?,?,?,?,?,?,?,?,?,?)", map(tuple, commit.messages)
                 )
+            if commit.at < self._at:
+                search.note_step(self._db, self._seq + 1)
             execute("commit")
         except BaseException as error:
             self._roll_back()
             if isinstance(error, sqlite3.Error):
                 raise explain(self.path, error) from error
             raise
-        self._hash, self._seq = digest, commit.seq
+        self._hash, self._seq, self._at = digest, commit.seq, commit.at
+
+    def check(self) -> None:
+        """See that the file is still the one that was opened: what is written to another is lost.
+
+        Raises:
+            TellwireError: `storage_gone`.
+        """
+        for file, before in self._files.items():
+            try:
+                status = os.stat(file)
+            except (FileNotFoundError, NotADirectoryError):
+                raise TellwireError("storage_gone", f"{file} was removed while the broker ran.") from None
+            except OSError:
+                continue  # nobody knows; the commit will tell
+            if status.st_ino != before.st_ino:
+                raise TellwireError("storage_gone", f"{file} was replaced while the broker ran.")
+            if status.st_size < before.st_size:  # SQLite itself makes neither of them shorter
+                raise TellwireError("storage_gone", f"{file} was emptied or cut while the broker ran.")
+            self._files[file] = status
 
     def probe(self) -> None:
         """Try whether the file can be written.
@@ -172,6 +216,7 @@ class SqliteJournal(SqliteHistory):
 
     @contextmanager
     def _transaction(self) -> Generator[sqlite3.Connection]:
+        self.check()
         with explained(self.path):
             try:
                 self._db.execute("begin immediate")
@@ -292,13 +337,21 @@ class SqliteJournal(SqliteHistory):
             commits = [Commit(seq, at, awake, data, []) for seq, at, awake, data in rows]
         if not commits:
             return False
+        batches = [parse_batch(commit.data) for commit in commits]
+        finals = [
+            row
+            for commit, batch in zip(commits, batches, strict=True)
+            for row in final_receipts(batch, commit.at)
+        ]
         with self._transaction() as db:
+            kept.add(db, kept_of(batches))
             db.executemany(
                 "insert into receipts values (?,?,?,?,?) on conflict do update set state = excluded.state,"
                 " at = excluded.at, evidence = iif(excluded.evidence = '', evidence, excluded.evidence)",
-                finals_of(commits),
+                finals,
             )
             db.execute("update cursors set seq = ? where name = 'receipts'", (commits[-1].seq,))
+            kept.advance(db, commits[-1].seq)
         if commits[-1].seq >= self._tail_seq:
             self._tail.clear()
         return commits[-1].seq < self._seq
@@ -308,12 +361,23 @@ class SqliteJournal(SqliteHistory):
         with self._transaction() as db:
             return search.index(db)
 
-    def prune(self, before: float, open_from: int, rows_max: int) -> bool:
-        """Let go of history older than `before`, a few rows at a time; True if more is left."""
-        return self.purge(before, open_from, rows_max).more
+    def kept(self) -> dict[str, int]:
+        """Bytes of the messages that are stored, by sender."""
+        with explained(self.path):
+            found = kept.load(self._db)
+            tail = kept_of(parse_batch(commit.data) for commit in self.replay(self.derived()))
+        return {sender: found.get(sender, 0) + tail.get(sender, 0) for sender in {*found, *tail}}
+
+    def prune(self, before: float, open_from: int, rows_max: int) -> Pruned:
+        """Let go of history older than `before` on the awake clock, a few rows at a time."""
+        return self._let_go("awake", before, open_from, rows_max)
 
     def purge(self, before: float, open_from: int, rows_max: int) -> Pruned:
-        """Let go of history older than `before`, a few rows at a time.
+        """Let go of history from before the time `before`, a few rows at a time."""
+        return self._let_go("at", before, open_from, rows_max)
+
+    def _let_go(self, clock: str, before: float, open_from: int, rows_max: int) -> Pruned:
+        """Let go of the first rows, up to one that is not older by that clock.
 
         Messages from `open_from` on stay, and so do commits that no snapshot or derived table has passed. The
         index rows go first, in slices of their own.
@@ -321,21 +385,25 @@ class SqliteJournal(SqliteHistory):
         (snapshot,) = self._db.execute("select coalesce(min(seq), 0) from snapshots").fetchone()
         reach = min(snapshot, self.derived(), open_from - 1)
         with self._transaction() as db:
-            last = db.execute(
-                "select seq, hash from journal where seq in"
-                " (select seq from journal where seq <= ? and at < ? order by seq limit ?)"
-                " order by seq desc limit 1",
-                (reach, before, rows_max),
-            ).fetchone()
-            if last is None:
+            rows = db.execute(
+                f"select seq, hash, {clock}, data from journal where seq <= ? order by seq limit ?",
+                (reach, rows_max),
+            )
+            # Times can go back: what was written while the clock was wrong does not pull others along.
+            old = list(takewhile(lambda row: row[2] < before, rows))
+            if not old:
                 return Pruned()
+            last = old[-1][:2]
             if search.unindex(db, last[0]):
                 return Pruned(more=True)
             messages = db.execute("delete from messages where seq <= ?", (last[0],)).rowcount
             db.execute("delete from receipts where message <= ?", (last[0],))
+            freed = kept_of(parse_batch(row[3]) for row in old)
+            kept.subtract(db, freed)
             commits = db.execute("delete from journal where seq <= ?", (last[0],)).rowcount
             db.execute("update anchor set seq = ?, hash = ?", last)
-        return Pruned(commits, messages, more=True)
+            search.forget_steps(db, last[0])
+        return Pruned(commits, messages, more=True, freed=freed)
 
     def close(self) -> None:
         """Close the file; the log of writes is folded into it."""

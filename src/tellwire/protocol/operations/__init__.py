@@ -14,7 +14,7 @@ from tellwire.protocol.operations.agents import (
     UpdateAgent,
 )
 from tellwire.protocol.operations.asking import AskAgent, CancelAsk
-from tellwire.protocol.operations.audit import ReadAudit
+from tellwire.protocol.operations.audit import AcknowledgeLosses, ReadAudit
 from tellwire.protocol.operations.base import Operation
 from tellwire.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
 from tellwire.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
@@ -88,6 +88,7 @@ AnyOperation: TypeAlias = (
     | PurgeHistory
     | GetSessionData
     | ReadAudit
+    | AcknowledgeLosses
     | WatchFeed
     | BrokerStatus
     | Diagnose

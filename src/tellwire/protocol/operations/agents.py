@@ -125,10 +125,12 @@ class Done(Reply, frozen=True, kw_only=True):
 class UpdateAgent(Operation[AgentRecord], frozen=True, kw_only=True):
     """Change one's own name, kind, capabilities or metadata; what is left out stays.
 
-    The name of an agent of the same kind that is away brings its mail along.
+    The name and mail of an agent that is away are had back in its terminal pane, or by the operator, only.
     """
 
     reply = AgentRecord
+    agent: str | None = None
+    """Another agent's name: for the operator only."""
     name: str | None = None
     kind: str | None = None
     suffix: bool = False

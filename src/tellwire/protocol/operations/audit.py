@@ -29,6 +29,20 @@ class Audit(Reply, frozen=True, kw_only=True):
     """The hash of the newest commit, in hex: keep it, and `audit --verify --head` proves the past by it."""
 
 
+class Acknowledged(Reply, frozen=True, kw_only=True):
+    """What nobody is told of any more."""
+
+    count: int
+
+
+class AcknowledgeLosses(Operation[Acknowledged], frozen=True, kw_only=True):
+    """A person knows what of the journal was lost: stop telling it. Nobody else can say so."""
+
+    reply = Acknowledged
+    callers: ClassVar[frozenset[str]] = frozenset({OPERATOR})
+    surfaces: ClassVar[frozenset[str]] = frozenset({CLI})
+
+
 class ReadAudit(Operation[Audit], frozen=True, kw_only=True):
     """The journal, one row per event: the newest rows, or those behind `after`."""
 

@@ -24,6 +24,10 @@ class BrokerState(Reply, frozen=True, kw_only=True):
     """Events journaled so far."""
     storage: str = "ok"
     """`ok`, or why nothing can be stored at the moment."""
+    storage_advice: str = ""
+    """What to do about it."""
+    lost: list[str] = []
+    """What of the journal was lost, and nobody has acknowledged."""
     home: str = ""
 
 

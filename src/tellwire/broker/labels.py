@@ -1,0 +1,121 @@
+"""The word that ends each peer's message in one session, and whether its model has the rule beside it.
+
+The word is made from a secret of the home and the session: the next broker makes the same, and no peer can.
+The rule, whose words those are and what they are not, stands in what a client is told at the start. It comes
+again with the first delivery after the context was cut, or when so much was said that it may have been.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tellwire.core.state import Agent
+
+REMIND_CHARS = 100_000
+"""Behind so much text the rule is said again, for a client that does not tell when it cuts its context."""
+SECRET_BYTES = 32
+KEPT_MAX = 10_000
+_LETTERS = "bcdfghjkmnpqrstvwxyz"
+_DIGITS = "23456789"
+
+
+class Told(NamedTuple):
+    """Where the rule stands in a context."""
+
+    session: str
+    """The agent's, when it was said."""
+    chars: int
+    """Handed over since."""
+    size: int
+    """Of the transcript then."""
+
+
+class Labels:
+    """For all agents."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._secret = b""
+        self._told: dict[str, Told] = {}
+
+    def word(self, agent: Agent) -> str:
+        """The word of an agent's session: short, no word of any language, no tag of any markup."""
+        number = int.from_bytes(hmac.digest(self._key(), agent.session.encode(), hashlib.sha256))
+        signs = ""
+        for choice in (_LETTERS, _DIGITS, _LETTERS, _LETTERS):
+            number, place = divmod(number, len(choice))
+            signs += choice[place]
+        return signs
+
+    def tell(self, agent: Agent, transcript: str = "") -> None:
+        """The rule stands in the context now."""
+        self._told.pop(agent.id, None)
+        self._told[agent.id] = Told(agent.session, 0, _size(transcript))
+        if len(self._told) > KEPT_MAX:
+            del self._told[next(iter(self._told))]
+
+    def forget(self, agent: str) -> None:
+        """The context was cut: the rule may be gone."""
+        self._told.pop(agent, None)
+
+    def knows(self, agent: Agent, transcript: str = "", cut_mark: bytes = b"") -> bool:
+        """Whether the rule stands in the context of an agent's model.
+
+        `cut_mark` is what the transcript says once the client has cut the context.
+        """
+        told = self._told.get(agent.id)
+        if told is None or told.session != agent.session:
+            return False
+        grown = max(0, _size(transcript) - told.size)
+        if told.chars + grown >= REMIND_CHARS:
+            return False
+        return not (cut_mark and grown and cut_mark in _read(transcript, told.size, grown))
+
+    def count(self, agent: Agent, chars: int, transcript: str = "", *, ruled: bool) -> None:
+        """So much was handed over, with the rule or without."""
+        if ruled:
+            self.tell(agent, transcript)
+        elif (told := self._told.get(agent.id)) is not None:
+            self._told[agent.id] = told._replace(chars=told.chars + chars)
+
+    def _key(self) -> bytes:
+        if not self._secret:
+            self._secret = self._load() or self._make()
+        return self._secret
+
+    def _load(self) -> bytes:
+        with suppress(OSError):
+            secret = self._path.read_bytes()
+            return secret if len(secret) == SECRET_BYTES else b""
+        return b""
+
+    def _make(self) -> bytes:
+        secret = secrets.token_bytes(SECRET_BYTES)
+        with suppress(OSError):  # then this broker's sessions have words that the next one does not know
+            new = self._path.with_suffix(".new")
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(secret)
+            new.replace(self._path)
+        return secret
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size if path else 0
+    except OSError:
+        return 0
+
+
+def _read(path: str, start: int, size: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(start)
+            return file.read(size)
+    except OSError:
+        return b""

@@ -1,0 +1,137 @@
+"""Where callers come from: the facts by which `core/agents/speaking` tells persons, scripts and agents apart.
+
+What an agent begins stays in the agent's control group and is younger than the agent, whatever else it
+leaves behind: its parent, its session, its terminal, its environment. So a process that was left to `init` is
+suspect if it is younger than an agent of the same control group. Without `/proc` nobody is suspect.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from tellwire.broker.identity import Process, ancestry, is_alive
+from tellwire.core.agents.speaking import Known, Verdict, is_adrift, judge
+from tellwire.core.agents.speaking import Process as AnyProcess
+from tellwire.core.state import State
+
+SEEN_MAX = 1_024
+"""Processes of agents that are remembered when their agents have gone."""
+SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/opt/", "/snap/", "/nix/store/")
+"""Where a user installs nothing."""
+SHOWING = frozenset(
+    {
+        *("alacritty", "code", "codium", "cosmic-term", "cursor", "deepin-terminal", "foot", "footclient"),
+        *("ghostty", "gnome-terminal-server", "kgx", "kitty", "konsole", "lxterminal", "mate-terminal"),
+        *("ptyxis", "qterminal", "rio", "rxvt", "st", "tilix", "urxvt", "urxvtd", "wezterm-gui", "windsurf"),
+        *("xfce4-terminal", "xterm", "yakuake", "zed-editor"),
+        *("sshd", "sshd-session", "login", "cron", "crond", "atd"),
+    }
+)
+"""Programs that show terminals to a person, let one log in, or run what one has planned."""
+AS_NODE = b"ELECTRON_RUN_AS_NODE="
+"""In its environment an editor is no editor, but a runtime for any program."""
+
+Attached = Callable[[int, int], list[int]]
+"""Of a tmux server and the first process of a pane: its clients that are attached to that pane's session."""
+
+
+class Origins:
+    """What is known of where processes began."""
+
+    def __init__(self, state: Callable[[], State]) -> None:
+        self._state = state
+        self.attached: Attached = lambda _server, _leader: []
+        self._seen: dict[str, str] = {}
+        """From the process of an agent, which may be gone, to its control group; oldest first."""
+
+    def note(self, agent: str) -> None:
+        """An agent has joined: remember its process."""
+        found = self._state().agents.get(agent)
+        if found is not None and found.owner:
+            self._note(found.owner)
+
+    def _note(self, owner: str) -> str:
+        if owner not in self._seen and is_alive(owner):
+            self._seen[owner] = control_group(int(owner.partition(".")[0]))
+            if len(self._seen) > SEEN_MAX:
+                del self._seen[next(iter(self._seen))]
+        return self._seen.get(owner, "")
+
+    def known(self) -> Known:
+        """What the state tells of processes, as of now."""
+        state = self._state()
+        owners: dict[str, str] = {}
+        for agent in state.agents.values():
+            if agent.owner:  # a client's sub-agents join later, from the same process
+                owners.setdefault(agent.owner, agent.id)
+        for owner in owners:
+            self._note(owner)
+        return Known(owners, dict(state.disowned))
+
+    def judge(self, chain: Sequence[Process], known: Known) -> Verdict:
+        """Who the first process of a chain is. This may ask tmux, and then belongs into a thread."""
+        return judge(chain, known, self)
+
+    def is_adrift(self, chain: Sequence[Process], known: Known) -> bool:
+        """Whether a chain may have begun beneath an agent."""
+        return is_adrift(chain, known, self)
+
+    # -- facts ----------------------------------------------------------------------------------------
+
+    def shows(self, process: AnyProcess, /) -> bool:
+        """Whether a program of the system's own shows a terminal to a person, or lets one log in."""
+        if process.name[:15] not in SHOWN_NAMES:
+            return False
+        try:
+            if os.stat(f"/proc/{process.pid}").st_uid != os.getuid():
+                return True  # no agent of ours can have given that name to another user's process
+            path = os.readlink(f"/proc/{process.pid}/exe")
+            with open(f"/proc/{process.pid}/environ", "rb") as file:
+                as_node = any(each.startswith(AS_NODE) for each in file.read().split(b"\0"))
+        except OSError:
+            return False
+        return path.startswith(SYSTEM_FOLDERS) and os.path.basename(path) in SHOWING and not as_node
+
+    def watching(self, server: AnyProcess, leader: AnyProcess, /) -> Sequence[Sequence[Process]]:
+        """The attached clients of a tmux server; each has to be the same program as the server."""
+        chains = [ancestry(pid) for pid in self.attached(server.pid, leader.pid)]
+        program = _program(server.pid)
+        return [chain for chain in chains if chain and program and _program(chain[0].pid) == program]
+
+    def follows_agent(self, process: AnyProcess, /) -> bool:
+        """Whether an agent of the same control group is older than this process."""
+        start = _ticks(process.word)
+        groups = {group for owner, group in list(self._seen.items()) if 0 < _ticks(owner) <= start}
+        return bool(groups) and control_group(process.pid) in groups
+
+
+SHOWN_NAMES = frozenset(name[:15] for name in SHOWING)
+"""As the kernel tells them."""
+
+
+def control_group(pid: int) -> str:
+    """The control groups of a process; empty if nobody can tell."""
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
+            return file.read(65_536)
+    except OSError:
+        return ""
+
+
+def needs_tmux(chain: Sequence[Process]) -> bool:
+    """Whether a tmux server is above a process."""
+    return any(process.name.startswith("tmux") for process in chain[1:])
+
+
+def _program(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+    except OSError:
+        return ""
+
+
+def _ticks(word: str) -> int:
+    """When a process of `pid.start` began, in the kernel's own count; 0 where it does not tell one."""
+    start = word.partition(".")[2]
+    return int(start) if start.isdecimal() else 0

@@ -1,0 +1,147 @@
+"""Questions to fresh agents: waits for the answer on the caller's behalf, and sees that nothing is left.
+
+The agent is a child like any other; the launcher starts and ends its process. What its answer is, and when it
+has to end, the core decides. Here is only the time that the caller gives it, and whether the caller is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+import msgspec
+
+from tellwire.broker.calls import Asker, answer_later
+from tellwire.broker.engine import Engine
+from tellwire.broker.ports import Source
+from tellwire.broker.server import Server
+from tellwire.core.children.answers import NO_ANSWER
+from tellwire.core.children.lifecycle import ANSWERED
+from tellwire.core.context import Caller, ReserveAsk, SweepLineage
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.asking import Answered, AskAgent, CancelAsk
+from tellwire.protocol.operations.children import ChildRecord
+
+LOOK_S = 0.1
+"""Between two looks when nothing is committed: the caller may be gone, or the process."""
+END_S = 12.0
+"""An agent that is told to end is gone by then, whether it wants to or not."""
+
+
+class Nursery(Protocol):
+    """Who looks after the processes of children."""
+
+    def is_gone(self, agent_id: str) -> bool:
+        """Whether nothing is left of a child."""
+        ...
+
+    def words_of(self, agent_id: str) -> tuple[str, str]:
+        """Why it is no more, and the end of what it said itself."""
+        ...
+
+
+class Asking:
+    """Built by the daemon."""
+
+    def __init__(self, engine: Engine, server: Server, launcher: Nursery) -> None:
+        self._engine = engine
+        self._server = server
+        self._launcher = launcher
+        self._stopping = False
+        self._news = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        engine.slow[AskAgent] = self.begin
+        engine.observers.append(self._hear)
+
+    def begin(self, source: Source, n: int, operation: AskAgent) -> None:
+        """Answer a question when the agent that is started for it has, or is not going to."""
+        work = self._ask(source, operation)
+        self._run(answer_later(self._engine, source, n, operation, work))
+
+    async def drain(self) -> None:
+        """The broker stops: whoever is being asked ends with it."""
+        self._stopping = True
+        self._news.set()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=END_S)
+
+    def _hear(self) -> None:
+        if self._tasks:
+            self._news.set()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask(self, source: Source, operation: AskAgent) -> Answered:
+        caller, group, began = source.caller, source.group, self._engine.clock.awake
+        key = operation.key or f"{int(self._engine.clock.awake * 1_000_000):x}-{secrets.token_hex(8)}"
+        ask = msgspec.structs.replace(operation, key=key)
+        reserved = await self._submit(caller, group, ReserveAsk(ask))
+        if isinstance(reserved, Answered):
+            return reserved  # of an earlier call
+        assert isinstance(reserved, ChildRecord)
+        try:
+            limit_s = self._engine.limits.ask_s if ask.timeout_s is None else ask.timeout_s
+            in_time = await self._until(lambda: self._is_settled(source, caller, reserved.id, key), limit_s)
+        finally:
+            if not self._is_answered(caller, key):
+                await self._give_up(caller, group, key)
+            await self._until(lambda: self._launcher.is_gone(reserved.id), END_S)
+        if self._is_answered(caller, key):
+            answer = await self._submit(caller, group, ReserveAsk(ask))
+            took_s = round(self._engine.clock.awake - began, 3)
+            return msgspec.structs.replace(answer, took_s=took_s)
+        raise self._refusal(reserved, ask, in_time=in_time)
+
+    async def _give_up(self, caller: Caller, group: str, key: str) -> None:
+        with contextlib.suppress(TellwireError):  # the asker may be forgotten
+            await self._submit(caller, group, CancelAsk(key=key))
+        self._engine.submit_own(SweepLineage())
+
+    async def _submit(self, caller: Caller, group: str, command: ReserveAsk | CancelAsk) -> Any:
+        asker = Asker(caller, group)
+        self._engine.submit(asker, 1, command)
+        return await asker.answered
+
+    def _is_settled(self, source: Source, caller: Caller, agent: str, key: str) -> bool:
+        state = self._engine.state
+        return (
+            self._is_answered(caller, key)
+            or agent not in state.children
+            or caller.agent not in state.agents
+            or source not in self._server.connections  # nobody is left to hear it
+            or self._stopping
+        )
+
+    def _is_answered(self, caller: Caller, key: str) -> bool:
+        parent = self._engine.state.agents.get(caller.agent)
+        request = None if parent is None else parent.requests.get(key)
+        return request is not None and request.status == ANSWERED
+
+    async def _until(self, look: Callable[[], bool], limit_s: float) -> bool:
+        """Wait for something in the state; False if it does not come in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while not look():
+                    self._news.clear()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK_S):
+                            await self._news.wait()
+                return True
+        return False
+
+    def _refusal(self, asked: ChildRecord, ask: AskAgent, *, in_time: bool) -> TellwireError:
+        reason, output = self._launcher.words_of(asked.id)
+        if self._stopping:
+            return TellwireError("stopping", f"The broker stops; {ask.client} was not asked to the end.")
+        said = f"\n{output}" if output else ""
+        if in_time:
+            return TellwireError("child_failed", f"{ask.client} did not answer: {reason or NO_ANSWER}{said}")
+        limit_s = self._engine.limits.ask_s if ask.timeout_s is None else ask.timeout_s
+        text = f"{ask.client} did not answer within {limit_s:g} s, and was ended.{said}"
+        return TellwireError("child_failed", text, "Give it more time with `timeout_s`, or ask for less.")

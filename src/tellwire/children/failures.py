@@ -1,0 +1,34 @@
+"""Why children did not come up, and what they said last: kept for a while, for those who wait for them."""
+
+from __future__ import annotations
+
+from tellwire.broker.engine import Engine
+from tellwire.protocol.events.children import ChildFailed, ChildReserved
+
+KEPT_MAX = 64
+
+
+class LastWords:
+    """What the launcher finds out itself, and else what is on record."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._kept: dict[str, tuple[str, str]] = {}
+        engine.observers.append(self._hear)
+
+    def keep(self, agent_id: str, reason: str, output: str) -> None:
+        """Why a child is no more, and the end of its own words."""
+        self._kept[agent_id] = (reason, output)
+        while len(self._kept) > KEPT_MAX:
+            self._kept.pop(next(iter(self._kept)))
+
+    def of(self, agent_id: str) -> tuple[str, str]:
+        """What is kept of a child: the reason, and its own words."""
+        return self._kept.get(agent_id, ("", ""))
+
+    def _hear(self) -> None:
+        for event in self._engine.committed:
+            if type(event) is ChildFailed and event.agent not in self._kept:
+                self.keep(event.agent, event.reason, event.output)
+            elif type(event) is ChildReserved:  # one that was here before begins anew
+                self._kept.pop(event.agent, None)

@@ -1,0 +1,406 @@
+"""Looks after the processes of children: starts what is reserved, tells what came of it, ends what is to end.
+
+What a child is stands in the state; this only carries it out and reports. So a crash of the broker loses
+nothing: a process that has no leave yet gives up by itself, one that runs is watched again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from tellwire.broker.calls import Asker, answer_later
+from tellwire.broker.engine import Engine
+from tellwire.broker.ports import Source
+from tellwire.children import process as processes
+from tellwire.children.bounds import bounds_of
+from tellwire.children.dialogs import find_dialog, is_distrusted
+from tellwire.children.environments import environment_of
+from tellwire.children.failures import LastWords
+from tellwire.children.leftovers import clear_leftovers, end_groups
+from tellwire.children.process import Launch, StartError
+from tellwire.children.programs import COMMAND, Unstartable, command_line, first_words
+from tellwire.clients import BY_KIND
+from tellwire.clients.client import FOLDER, Bounds, ChildPlace
+from tellwire.core.children.scopes import claims_of, line_above
+from tellwire.core.context import (
+    NoteChildEnd,
+    NoteChildFailed,
+    NoteChildStarted,
+    NoteChildUp,
+    ReserveChild,
+    SweepLineage,
+)
+from tellwire.core.state import Agent, Child
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.children import ChildRecord, Children, ListChildren, SpawnAgent
+
+log = logging.getLogger("tellwire.children")
+
+LOOK_S = 0.05
+SCREEN_S = 0.5
+"""Between two looks at the window of a client that is not up yet."""
+BEAT_S = 1.0
+BEAT_STARTING_S = 0.1
+BEGUN = ("busy", "waiting", "errored")
+"""What a client does that has begun a turn."""
+ANSWER_SLACK_S = 15.0
+OUTPUT_CHARS_MAX = 4_000
+
+
+class LaunchTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a child is waited for."""
+
+    settle_s: float = 1.0
+    """A program that is no client counts as up when it has run so long."""
+    first_turn_s: float = 5.0
+    """A client that is connected begins its first turn within this, or no hook of it will tell."""
+
+
+class Running(NamedTuple):
+    """What must end when a child is no more."""
+
+    process: str
+    window: str
+    """The name of its window; empty if it has none. The child may have got another name since."""
+
+
+class Launcher:
+    """Built by the daemon; `watch` runs as long as the broker does."""
+
+    def __init__(self, engine: Engine, home: Path, times: LaunchTimes | None = None) -> None:
+        self._engine = engine
+        self._times = times or LaunchTimes()
+        self._folder = home / "children"
+        self._home = home
+        self._hands: set[str] = set()
+        """Children that are being started or ended at the moment."""
+        self._processes: dict[str, Running] = {}
+        self._led: set[str] = set()
+        """Processes that have leave to begin."""
+        self._words = LastWords(engine)
+        self.words_of = self._words.of
+        self._watched: dict[str, int] = {}
+        """From a process to the descriptor that tells of its end."""
+        self._news = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        engine.slow[SpawnAgent] = self.begin
+        engine.observers.append(self._hear)
+        self._note_processes()
+        for _ in engine.state.children:  # a sweep does one thing at a time; nobody is served before it
+            engine.submit_own(SweepLineage(begun=True))
+
+    async def watch(self) -> None:
+        """Carry out what the state says, whenever it has changed."""
+        children = self._engine.state.children
+        kept = {agent: processes.name_in(child.place) for agent, child in children.items() if child.process}
+        for agent_id, running in list(self._processes.items()):
+            if not processes.is_running(running.process):  # what it said last is still there
+                await self._tell_end(agent_id, running.process)
+        await asyncio.to_thread(clear_leftovers, self._folder, kept, str(self._home))
+        while True:
+            self._news.clear()
+            self._look()
+            starting = any(child.status == "started" for child in self._engine.state.children.values())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_STARTING_S if starting else BEAT_S):
+                    await self._news.wait()
+
+    def _hear(self) -> None:
+        """Something was committed: of interest only while there is a child, or what is left of one."""
+        if self._engine.state.children or self._processes or self._hands:
+            self._news.set()
+
+    # -- asking for a child ---------------------------------------------------------------------------
+
+    def begin(self, source: Source, n: int, operation: SpawnAgent) -> None:
+        """Answer a call for a child when it is up, or is not going to be."""
+        work = self._spawn(source, operation)
+        self._run(answer_later(self._engine, source, n, operation, work))
+
+    async def _spawn(self, source: Source, operation: SpawnAgent) -> ChildRecord:
+        asker = Asker(source.caller, source.group)
+        self._engine.submit(asker, 1, ReserveChild(operation))
+        record = await asker.answered
+        assert isinstance(record, ChildRecord)
+        await self._come_up(record)
+        return await self._seen(source, record)
+
+    async def _seen(self, source: Source, record: ChildRecord) -> ChildRecord:
+        """A child that came up, as its parent's listing has it."""
+        asker = Asker(source.caller, source.group)
+        self._engine.submit(asker, 1, ListChildren())
+        listed = await asker.answered
+        assert isinstance(listed, Children)
+        ended = replace(record, status="ended", since=self._engine.clock.now)  # it was up, and quick
+        return next((each for each in listed.children if each.id == record.id), ended)
+
+    async def _come_up(self, record: ChildRecord) -> None:
+        """Wait until a child is up.
+
+        Raises:
+            TellwireError: `child_failed`, with its own words.
+        """
+        limit_s = self._engine.limits.child_up_s + ANSWER_SLACK_S
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while (child := self._engine.state.children.get(record.id)) is not None:
+                    if child.status == "running":
+                        return
+                    await asyncio.sleep(LOOK_S)
+        if record.id in self._engine.state.ended:
+            return
+        reason, output = self.words_of(record.id)
+        words = f"{record.name!r} did not come up: {reason or 'It was not up in time.'}"
+        raise TellwireError("child_failed", f"{words}\n{output}" if output else words)
+
+    def is_gone(self, agent_id: str) -> bool:
+        """Whether nothing is left of a child: no record, no process, no folder."""
+        known = (self._engine.state.children, self._processes, self._hands)
+        return not any(agent_id in each for each in known)
+
+    # -- what the state says --------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        state = self._engine.state
+        self._note_processes()
+        for agent_id in [*self._processes]:
+            child = state.children.get(agent_id)
+            if (child is None or not child.process) and agent_id not in self._hands:
+                self._take_in_hand(agent_id, self._clear(agent_id, self._processes.pop(agent_id)))
+        for agent_id, child in state.children.items():
+            agent = state.agents[agent_id]
+            if child.process:
+                self._watch_end(agent_id, child.process)
+            if agent_id in self._hands:
+                continue
+            if child.status == "reserved":
+                self._take_in_hand(agent_id, self._start(agent, child))
+            elif child.status == "started" and child.process not in self._led:
+                self._take_in_hand(agent_id, self._lead(agent, child.process))
+            elif child.status == "started" and agent.online and self._has_begun(agent):
+                self._engine.submit_own(NoteChildUp(agent_id))
+            elif child.status == "stopping" and child.process:
+                self._take_in_hand(agent_id, self._stop(child.process))
+
+    def _note_processes(self) -> None:
+        for agent_id, child in self._engine.state.children.items():
+            if child.process:
+                self._processes[agent_id] = Running(child.process, processes.name_in(child.place))
+
+    def _has_begun(self, agent: Agent) -> bool:
+        """Whether a client's first turn is under way: before that, mail would be one more thing to begin."""
+        if agent.kind not in BY_KIND or self._engine.activities.get(agent.id) in BEGUN:
+            return True
+        return self._engine.clock.now - agent.connected_at > self._times.first_turn_s
+
+    def _take_in_hand(self, agent_id: str, work: Coroutine[Any, Any, None]) -> None:
+        self._hands.add(agent_id)
+
+        async def run() -> None:
+            try:
+                await work
+            except Exception:
+                log.exception("looking after the child %s failed", agent_id)
+            finally:
+                self._hands.discard(agent_id)
+                self._news.set()
+
+        self._run(run())
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- starting -------------------------------------------------------------------------------------
+
+    async def _start(self, agent: Agent, child: Child) -> None:
+        session = secrets.token_hex(16)
+        folder = self._folder / agent.id
+        own = {"TELLWIRE_HOME": str(self._home), "TELLWIRE_CHILD": session}
+        env = environment_of(agent.kind, self._inherited(agent), own)
+        headless = child.headless or not processes.has_tmux()
+        cwd = child.cwd or str(Path.home())
+        rules = [claim.rule for claim in claims_of(self._engine.state, agent.id)]
+        bounds = Bounds()
+        if child.scoped:
+            place = ChildPlace(agent.kind, folder, env, child.command)
+            bounds = await asyncio.to_thread(bounds_of, place, rules)
+        prompt = first_words(rules if child.scoped else None)
+        words = command_line(
+            agent.kind, child.command, headless=headless, env=env, bounds=bounds.words, prompt=prompt
+        )
+        if isinstance(words, Unstartable):
+            self._fail(agent.id, words.reason, words.advice)
+            return
+        if headless and await asyncio.to_thread(is_distrusted, agent.kind, cwd, env):
+            self._fail(agent.id, _asks(agent.kind, FOLDER, cwd), "")
+            return
+        if not self._is_current(agent.id, child):
+            return  # it was stopped meanwhile
+        others = {running.process for running in self._processes.values()}
+        plan = Launch(agent.name, folder, words, {**env, **bounds.env}, cwd, headless, bounds.files, others)
+        try:
+            started = await asyncio.to_thread(processes.start, plan)
+        except StartError as error:
+            self._fail(agent.id, f"It could not be started: {error}", "")
+            return
+        self._processes[agent.id] = Running(started.process, processes.name_in(started.place))
+        if self._is_current(agent.id, child):
+            self._engine.submit_own(
+                NoteChildStarted(agent.id, started.process, session, started.place, bounds.held_by)
+            )
+            if await self._is_on_record(agent.id, started.process):
+                await self._lead(agent, started.process)
+                return
+        await self._clear(agent.id, self._processes.pop(agent.id))
+
+    def _is_current(self, agent_id: str, child: Child) -> bool:
+        """Whether this is still what is to be started: a name may be taken again for another child."""
+        return self._engine.state.children.get(agent_id) is child
+
+    def _inherited(self, agent: Agent) -> dict[str, str]:
+        """The environment of the first above a child: those between have keys of their own clients only."""
+        agents = self._engine.state.agents
+        for each in reversed(line_above(self._engine.state, agent.id)):
+            above = agents.get(each)
+            given = {} if above is None else processes.environment_of_process(above.owner or above.process)
+            if given:
+                return given
+        return processes.own_environment()
+
+    async def _lead(self, agent: Agent, process: str) -> None:
+        """What is on record may begin; also what an earlier broker started and had no time to let begin."""
+        self._led.add(process)
+        with contextlib.suppress(OSError):
+            processes.give_leave(self._folder / agent.id)
+        self._watch_end(agent.id, process)
+        if agent.kind == COMMAND:
+            await self._settle(agent.id, process)
+        elif agent.kind in BY_KIND:
+            self._run(self._see_up(agent, process))
+
+    async def _see_up(self, agent: Agent, process: str) -> None:
+        """Look at a client that comes up: it may ask its human something first, or never be there."""
+        began = self._engine.clock.awake
+        while True:
+            await asyncio.sleep(SCREEN_S)
+            child = self._engine.state.children.get(agent.id)
+            if child is None or child.status != "started" or agent.online:
+                return
+            late = self._engine.clock.awake - began > self._engine.limits.child_up_s - 2 * SCREEN_S
+            name = processes.name_in(child.place) or agent.name
+            output = await asyncio.to_thread(processes.output_of, self._folder / agent.id, name)
+            dialog = find_dialog(agent.kind, output)
+            if not late and dialog is None:
+                continue
+            if not processes.is_running(process) or agent.online:
+                return  # its end is told elsewhere
+            reason = (
+                f"It was not connected to tellwire within {self._engine.limits.child_up_s:.0f} s. "
+                f"`tellwire install {BY_KIND[agent.kind].name} --check` tells whether it is set up."
+                if dialog is None
+                else _asks(agent.kind, dialog, child.cwd)
+            )
+            self._fail(agent.id, reason, output[-OUTPUT_CHARS_MAX:])
+            return
+
+    async def _is_on_record(self, agent_id: str, process: str) -> bool:
+        """Whether the start is committed; not if the child was given up, or nothing can be stored."""
+        for _ in range(200):
+            child = self._engine.state.children.get(agent_id)
+            if child is None:
+                return False
+            if child.process == process and not self._engine.scheduled:
+                return True
+            await asyncio.sleep(LOOK_S)
+        return False
+
+    async def _settle(self, agent_id: str, process: str) -> None:
+        """Any program is up when it runs for a moment, or speaks to us before that."""
+        for _ in range(int(self._times.settle_s / LOOK_S)):
+            await asyncio.sleep(LOOK_S)
+            agent = self._engine.state.agents.get(agent_id)
+            if agent is None or not processes.is_running(process):
+                return
+            if agent.online:
+                break
+        self._engine.submit_own(NoteChildUp(agent_id))
+
+    def _fail(self, agent_id: str, reason: str, output: str) -> None:
+        self._words.keep(agent_id, reason, output)
+        self._engine.submit_own(NoteChildFailed(agent_id, reason, output))
+
+    # -- ending ---------------------------------------------------------------------------------------
+
+    def _watch_end(self, agent_id: str, process: str) -> None:
+        """Hear of a process's end at once, where the kernel tells; else the sweep finds it."""
+        if process in self._watched or not hasattr(os, "pidfd_open"):
+            return
+        try:
+            descriptor = os.pidfd_open(int(process.partition(".")[0]))
+        except OSError:
+            return
+        self._watched[process] = descriptor
+        loop = asyncio.get_running_loop()
+
+        def ended() -> None:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            self._run(self._tell_end(agent_id, process))
+
+        loop.add_reader(descriptor, ended)
+
+    async def _tell_end(self, agent_id: str, process: str) -> None:
+        child = self._engine.state.children.get(agent_id)
+        code = processes.bury(process)
+        self._watched.pop(process, None)
+        if child is None or child.process != process:
+            return
+        folder, name = self._folder / agent_id, processes.name_in(child.place)
+        output = await asyncio.to_thread(processes.output_of, folder, name)
+        said = "" if name else processes.said_in(folder)
+        killed = code is not None and code < 0
+        how = "asked" if child.status == "stopping" else "killed" if killed else "exited"
+        if child.asked:  # its last words may be the answer: the core decides
+            ended = f"It ended with code {code}." if code else "It ended without an answer."
+            self._words.keep(agent_id, ended, output[-OUTPUT_CHARS_MAX:])
+            answer = await asyncio.to_thread(processes.answer_in, folder)
+            self._engine.submit_own(NoteChildEnd(agent_id, how, answer, code))
+        elif child.task:
+            self._fail(agent_id, "It ended before it was up.", output[-OUTPUT_CHARS_MAX:])
+        else:
+            # The last words of a program without a window are its result, unless a turn has told them.
+            result = "" if child.result or how == "asked" else said
+            self._engine.submit_own(NoteChildEnd(agent_id, how, result))
+
+    async def _stop(self, process: str) -> None:
+        await asyncio.to_thread(processes.end, process)
+        self._engine.submit_own(SweepLineage())
+        await asyncio.sleep(LOOK_S)
+
+    async def _clear(self, agent_id: str, running: Running) -> None:
+        """The child is no more: neither is its process, its window, or its folder."""
+        process, window = running
+        group = int(process.partition(".")[0])
+        await asyncio.to_thread(processes.end, process, 1.0)
+        await asyncio.to_thread(end_groups, [group], str(self._home))
+        processes.bury(process)
+        self._led.discard(process)
+        await asyncio.to_thread(processes.clear, self._folder / agent_id, window, process)
+
+
+def _asks(kind: str, what: str, cwd: str) -> str:
+    """Why a client that waits for its human is no child, and how to go on."""
+    go_on = f"start {BY_KIND[kind].program} once in {cwd} and answer, then spawn again"
+    return f"It asks {what}, which is its human's to answer: {go_on}."

@@ -1,0 +1,45 @@
+"""Every agent CLI that tellwire knows: one folder and one record each. This is the only list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+from tellwire.clients.claude.facts import CLAUDE
+from tellwire.clients.client import Client
+from tellwire.clients.codex.facts import CODEX
+from tellwire.clients.gemini.facts import GEMINI
+from tellwire.clients.opencode.facts import OPENCODE
+from tellwire.clients.pi.facts import PI
+
+CLIENTS: tuple[Client, ...] = (CLAUDE, CODEX, GEMINI, OPENCODE, PI)
+BY_KIND: Mapping[str, Client] = MappingProxyType({each.kind: each for each in CLIENTS})
+BY_NAME: Mapping[str, Client] = MappingProxyType({each.name: each for each in CLIENTS})
+"""By what `tellwire install` is told."""
+KINDS = ", ".join(BY_KIND)
+"""For help texts and the descriptions of tools."""
+NAMES = ", ".join(BY_NAME)
+
+
+def runs_many(pid: int) -> bool:
+    """Whether a process is a client that runs the sessions of several terminals."""
+    return any(each.runs_many(pid) for each in CLIENTS)
+
+
+def parent_of(meta: object) -> str:
+    """The conversation that started the sub-agent whose call has this metadata; empty for any other call."""
+    if not isinstance(meta, dict):
+        return ""
+    known = cast("dict[str, Any]", meta)
+    return next((found for each in CLIENTS if (found := each.mcp.parent_of(known))), "")
+
+
+def is_headless(pid: int) -> bool:
+    """Whether a client does one run and ends."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = [word.decode(errors="replace") for word in file.read(65_536).split(b"\0")[1:]]
+    except OSError:
+        return False
+    return any(word in each.launch.once for each in CLIENTS for word in words)

@@ -1,0 +1,1 @@
+"""Claude Code: all that tellwire knows of it."""

@@ -1,0 +1,1 @@
+"""Codex: all that tellwire knows of it."""

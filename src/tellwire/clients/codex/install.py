@@ -1,0 +1,55 @@
+"""Codex: an MCP server whose tools need no approval, and hooks. It passes no environment on to servers."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from tellwire.clients.client import HOOK_S, SERVER, Place, Programs, Target
+from tellwire.clients.codex.trust import SHORT_EVENTS, SHORT_S
+from tellwire.clients.entries import Hooks, Member
+
+KIND = "codex"
+EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "Interrupt", "SessionEnd")
+GATED = ("PostToolUse",)
+WRITERS = "^apply_patch$"
+"""The tool that is asked about before it runs. The others cost nothing."""
+TRUST = 'Codex asks about new and changed hooks: start `codex` and choose "Trust all and continue".'
+
+
+def targets(place: Place, programs: Programs) -> list[Target]:
+    """`config.toml`; Codex reads a project's only if the project is trusted."""
+    folder = place.env.get("CODEX_HOME") or os.path.join(place.home, ".codex")
+    trust = os.path.join(folder, "config.toml")
+    path = os.path.join(place.project, ".codex", "config.toml") if place.scope == "project" else trust
+    server = {
+        "command": programs.server[0],
+        "args": list(programs.server[1:]),
+        "default_tools_approval_mode": "approve",
+    }
+    entries = (Member(("mcp_servers", SERVER), server), *hooks(programs))
+    return [Target(path=path, format="toml", entries=entries, trust=trust)]
+
+
+def hooks(programs: Programs) -> list[Hooks]:
+    """Ours, event by event."""
+    guard = {"type": "command", "command": _plain(programs.guard(KIND)), "timeout": HOOK_S}
+    told = [
+        Hooks(
+            event,
+            (
+                {
+                    "type": "command",
+                    "command": _plain(programs.gate(KIND)) if event in GATED else programs.hook(KIND),
+                    "timeout": SHORT_S if event in SHORT_EVENTS else HOOK_S,
+                },
+            ),
+        )
+        for event in EVENTS
+    ]
+    return [*told, Hooks("PreToolUse", (guard,), {"matcher": WRITERS})]
+
+
+def _plain(command: str) -> str:
+    """For a plain shell: Codex runs hooks with its human's, and not each knows its parent."""
+    return f"exec /bin/sh -c {shlex.quote(command)}"

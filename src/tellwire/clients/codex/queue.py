@@ -1,0 +1,117 @@
+"""Waking an idle Codex by its own command `queue`: where it has no daemon, or one that takes no texts.
+
+Without a daemon a terminal looks into its queue every ten seconds; nothing makes it look sooner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+
+from tellwire.clients.codex.app_server import (
+    AppServer,
+    AppServerError,
+    environment_of,
+    is_app_server,
+    is_once,
+)
+from tellwire.clients.codex.threads import CodexThreads
+from tellwire.clients.ports import Session, SessionPort, pid_of
+from tellwire.core.state import Agent
+from tellwire.protocol.operations.agents import PathRecord
+
+log = logging.getLogger("tellwire.hooks")
+
+QUEUE = "queue"
+SLOW = "queue (up to 10 s)"
+QUEUE_S = 10.0
+NO_SESSION = "it has begun no session yet"
+INTERRUPTED = "after an interrupt it leaves its queue alone until its next prompt"
+GONE = "its terminal is closed"
+
+
+class CodexQueue:
+    """Wakes sessions of Codex."""
+
+    def __init__(self, port: SessionPort, threads: CodexThreads) -> None:
+        self._port = port
+        self._threads = threads
+
+    async def wake(self, book: Session, agent: Agent) -> bool:
+        """Put all that waits into the session's queue."""
+        pid = pid_of(agent)
+        program = program_of(pid)
+        if program is None or self._fault(book, agent):
+            return False
+        fetched = await self._port.fetch_to_wake(book, "queue", QUEUE if is_app_server(pid) else SLOW)
+        if not fetched.text:
+            return False
+        if not await _queue(program, environment_of(pid), book.session, fetched.text):
+            self._port.give_back(book, fetched.call)
+            return False
+        if book.was_interrupted:
+            await _start(pid, book.session)
+        return True
+
+    def path_of(self, agent: Agent) -> PathRecord | None:
+        """Whether the agent's session would look into its queue; None on a daemon: see `CodexDaemon`."""
+        if is_app_server(pid_of(agent)):
+            return None
+        book = self._port.book_of(agent.id)
+        note = NO_SESSION if book is None else self._fault(book, agent)
+        return PathRecord(name=SLOW, works=not note, note=note, wakes=True)
+
+    def _fault(self, book: Session, agent: Agent) -> str:
+        pid = pid_of(agent)
+        if not pid or not book.session:
+            return NO_SESSION
+        if is_once(pid):
+            return "a headless run has no queue"
+        if not self._threads.is_shown(book.session):
+            return GONE
+        return INTERRUPTED if book.was_interrupted and not is_app_server(pid) else ""
+
+
+async def _start(pid: int, session: str) -> None:
+    """After an interrupt an app-server leaves the queue alone too, but can be told to go on."""
+    try:
+        async with AppServer.open(pid) as server:
+            await server.call("thread/queue/start", threadId=session)
+    except AppServerError as error:
+        log.warning("codex does not go on with its queue before its next prompt: %s", error)
+
+
+async def _queue(program: str, environment: dict[str, str], session: str, text: str) -> bool:
+    process = await asyncio.create_subprocess_exec(
+        program,
+        "queue",
+        "--thread",
+        session,
+        "--message",
+        text,
+        env=environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(QUEUE_S):
+            _, said = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        log.warning("codex queue did not end in time")
+        return False
+    if process.returncode:
+        log.warning("codex queue failed: %s", said.decode(errors="replace")[-300:].strip())
+    return process.returncode == 0
+
+
+def program_of(pid: int) -> str | None:
+    """The program that a process runs."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return None

@@ -1,0 +1,1 @@
+"""Gemini CLI: all that tellwire knows of it."""

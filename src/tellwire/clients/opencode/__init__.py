@@ -1,0 +1,1 @@
+"""OpenCode: all that tellwire knows of it."""

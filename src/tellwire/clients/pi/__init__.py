@@ -1,0 +1,1 @@
+"""Pi: all that tellwire knows of it."""

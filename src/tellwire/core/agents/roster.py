@@ -1,0 +1,132 @@
+"""Finding agents: by name, near names, lists; and what others see of one."""
+
+from __future__ import annotations
+
+from tellwire.core.agents.visibility import OPEN, reason_for, sees, why_hidden
+from tellwire.core.context import Context, Decision
+from tellwire.core.mail.reach import REACHED, reach
+from tellwire.core.mail.waiting import Waiting
+from tellwire.core.state import Agent, State
+from tellwire.protocol.addresses import shorten
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.agents import AgentList, AgentRecord, GetAgent, ListAgents
+from tellwire.protocol.suggestions import nearest
+
+NO_CLIENT = frozenset({"script", "operator"})
+"""Kinds of agents that have a mailbox and no session to end: commands speak for them."""
+SPEAKS_BY_COMMANDS = frozenset({*NO_CLIENT, "command"})
+"""Kinds of children that have no client of their own: any word from beneath is theirs."""
+OVER = frozenset({"left", "disconnected"})
+
+
+def has_ended(agent: Agent) -> bool:
+    """Whether the session of an agent with a client of its own is over."""
+    return not agent.online and agent.offline_reason in OVER and agent.kind not in NO_CLIENT
+
+
+def caller_agent(state: State, context: Context) -> Agent:
+    """The agent that asks.
+
+    Raises:
+        TellwireError: `not_registered`.
+    """
+    agent = state.agents.get(context.caller.agent)
+    if agent is None:
+        raise TellwireError("not_registered", "This connection has no agent.")
+    return agent
+
+
+def find_agent(state: State, name: str, asker: Agent | None = None) -> Agent:
+    """The agent of that name, else once of that name; or of an id, as `id:a2`.
+
+    Raises:
+        TellwireError: `unknown_agent`, with the nearest names that the asker may know.
+    """
+    agent = state.reach(name)
+    if agent is None:
+        near = suggest(state, name, asker)
+        advice = f"Did you mean {', '.join(near)}?" if near else None
+        raise TellwireError("unknown_agent", f"No agent {shorten(name)} is known here.", advice)
+    return agent
+
+
+def find_seen(state: State, name: str, context: Context) -> tuple[Agent, str]:
+    """The agent of that name, and why the caller sees it.
+
+    Raises:
+        TellwireError: `unknown_agent` or `not_visible`; these are different answers.
+    """
+    me = state.agents.get(context.caller.agent)
+    agent = find_agent(state, name, me)
+    reason = reason_for(state, me, agent)
+    if me is not None and not reason:
+        raise TellwireError("not_visible", why_hidden(state, me, agent))
+    return agent, reason
+
+
+def suggest(state: State, name: str, asker: Agent | None = None) -> list[str]:
+    """Known names most like `name`, online ones first; looks at a bounded number."""
+    known = sorted(state.agents.values(), key=lambda agent: not agent.online)[:500]
+    return nearest(name, [agent.name for agent in known if sees(state, asker, agent)])
+
+
+def decide_list(state: State, operation: ListAgents, context: Context) -> Decision:
+    """Online agents of the caller's group or tied to it, or all that it sees; never the caller."""
+    me = state.agents.get(context.caller.agent)
+    shown: list[AgentRecord] = []
+    hidden = 0
+    for agent in state.agents.values():
+        if agent is me:
+            continue
+        if operation.capability is not None and operation.capability not in agent.capabilities:
+            continue
+        reason = reason_for(state, me, agent)
+        if not reason:
+            continue
+        near = me is None or agent.group == me.group or reason != OPEN
+        if operation.all or (agent.online and near):
+            shown.append(record_of(agent, context, reason=reason))
+        else:
+            hidden += 1
+    shown.sort(key=lambda record: record.name.lower())
+    return Decision(AgentList(agents=shown, hidden=hidden))
+
+
+def decide_get(state: State, operation: GetAgent, context: Context) -> Decision:
+    """One agent's record."""
+    agent, reason = find_seen(state, operation.name, context)
+    return Decision(record_of(agent, context, reason=reason))
+
+
+def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
+    """What others see of an agent."""
+    contact = context.contact(agent.id) if agent.online else None
+    found = REACHED if contact is None else reach(contact, context.now)
+    return AgentRecord(
+        id=agent.id,
+        name=agent.name,
+        kind=agent.kind,
+        status="online" if agent.online else "offline",
+        capabilities=agent.capabilities,
+        reason=reason,
+        offline_reason=agent.offline_reason,
+        group=agent.group,
+        connected_at=agent.connected_at,
+        last_heartbeat=context.last_seen(agent.id),
+        activity=context.activity(agent.id) if agent.online else "",
+        pending=len(agent.pending) + len(agent.leased),
+        metadata=agent.metadata,
+        muted=agent.is_muted(context.now),
+        muted_until=agent.muted_until if agent.is_muted(context.now) else 0.0,
+        paths=context.paths(agent.id) if agent.online else [],
+        terminal=terminal_of(agent) if agent.online else "",
+        deaf=contact is not None and contact.is_deaf,
+        unreached="" if found.reached else found.why,
+        waits=Waiting(context).why_oldest(agent) if agent.pending or agent.leased else "",
+    )
+
+
+def terminal_of(agent: Agent) -> str:
+    """The pane that an agent runs in, as people call it."""
+    words = agent.pane.split(" ")
+    return words[1] if len(words) == 3 else ""

@@ -1,0 +1,152 @@
+"""Who is speaking: what the processes above a caller, and those who have its terminal, make of it (SEC-1).
+
+Beneath the process of an agent every program is that agent. A person is whoever is in the foreground of a
+terminal that can be followed, process by process, to what opened it, if no agent did. All else is a script.
+A script whose origin is not known may have begun beneath an agent, and then been left to `init`: it is
+`adrift`, and may do no more than an agent may. The facts are gathered in `broker/origins`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from tellwire.protocol.operations.base import AGENT, OPERATOR, SCRIPT
+
+INIT = 1
+REAPERS = frozenset(
+    {"systemd", "init", "launchd", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan", "runsvdir"}
+)
+"""Programs to which processes go whose parent has ended."""
+NESTED_MAX = 4
+"""Terminals within terminals that are looked through."""
+
+
+class Process(Protocol):
+    """A process, as far as this room knows one."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def parent(self) -> int: ...
+    @property
+    def word(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def session(self) -> int: ...
+    @property
+    def group(self) -> int: ...
+    @property
+    def terminal(self) -> int: ...
+    @property
+    def foreground(self) -> int: ...
+
+
+class Facts(Protocol):
+    """What has to be looked up, and only for some callers."""
+
+    def shows(self, process: Process, /) -> bool:
+        """Whether a program is one that shows a terminal to a person, or lets one log in."""
+        ...
+
+    def watching(self, server: Process, leader: Process, /) -> Sequence[Sequence[Process]]:
+        """The clients of a tmux server that are attached where `leader` runs: each with those above it."""
+        ...
+
+    def follows_agent(self, process: Process, /) -> bool:
+        """Whether a process without a parent could have been begun by an agent that is or was here."""
+        ...
+
+
+class Known(NamedTuple):
+    """What the state tells of processes."""
+
+    owners: Mapping[str, str]
+    """From the process of an agent to the agent's id."""
+    disowned: Collection[str] = ()
+    """Processes that were an agent's own."""
+
+
+class Verdict(NamedTuple):
+    """Who a caller is."""
+
+    kind: str
+    agent: str = ""
+    adrift: bool = False
+
+
+def judge(chain: Sequence[Process], known: Known, facts: Facts) -> Verdict:
+    """Who the first process of a chain is; the chain goes up to where nothing is above."""
+    if not chain:
+        return Verdict(SCRIPT, adrift=True)  # it is gone already: nobody can tell
+    for process in chain:
+        if process.word in known.owners:
+            return Verdict(AGENT, known.owners[process.word])
+    if any(process.word in known.disowned for process in chain[1:]):
+        return Verdict(SCRIPT, adrift=True)
+    caller = chain[0]
+    ahead = caller.terminal != 0 and caller.foreground == caller.group
+    if ahead and caller.word not in known.disowned and _is_persons(chain, known, facts, NESTED_MAX):
+        return Verdict(OPERATOR)
+    return Verdict(SCRIPT, adrift=is_adrift(chain, known, facts))
+
+
+def is_adrift(chain: Sequence[Process], known: Known, facts: Facts) -> bool:
+    """Whether it cannot be told that the first process of a chain did not begin beneath an agent."""
+    if not chain:
+        return True
+    at = _root(chain)
+    if at is None:
+        return False  # beneath another user's process, or from outside of what can be seen
+    if not facts.follows_agent(chain[at]):
+        return False
+    if any(facts.shows(process) for process in chain[: at + 1]):
+        return False
+    if at and _is_tmux(chain[at]):
+        return not _is_watched(chain[at], chain[at - 1], known, facts, NESTED_MAX)
+    return True
+
+
+def _is_persons(chain: Sequence[Process], known: Known, facts: Facts, depth: int) -> bool:
+    """Whether a person has the terminal of the first process: followed to whoever opened it."""
+    while chain[0].terminal:
+        leader = next((at for at, each in enumerate(chain) if each.pid == chain[0].session), None)
+        if leader is None:
+            return False
+        above = chain[leader + 1 :]
+        if not above:
+            return True  # opened from outside of what can be seen, as a container's runtime does
+        if _is_tmux(above[0]):
+            return _is_watched(above[0], chain[leader], known, facts, depth)
+        if facts.shows(above[0]):
+            return True
+        chain = above
+    return not is_adrift(chain, known, facts)
+
+
+def _is_watched(server: Process, leader: Process, known: Known, facts: Facts, depth: int) -> bool:
+    """Whether a person looks at the session of a tmux server in which `leader` runs."""
+    if depth == 0:
+        return False
+    for client in facts.watching(server, leader):
+        if any(each.word in known.owners or each.word in known.disowned for each in client):
+            continue
+        if client and client[0].terminal and _is_persons(client, known, facts, depth - 1):
+            return True
+    return False
+
+
+def _root(chain: Sequence[Process]) -> int | None:
+    """Where the highest process of a chain is that no program looks after; None if there is none."""
+    for at, process in enumerate(chain):
+        above = chain[at + 1] if at + 1 < len(chain) else None
+        if process.pid == INIT:
+            return None
+        if process.parent == INIT or (above is not None and above.name in REAPERS):
+            return at
+    return None
+
+
+def _is_tmux(process: Process) -> bool:
+    return process.name.startswith("tmux")

@@ -1,0 +1,1 @@
+"""Children and scopes: agents that agents start, and who may write where."""

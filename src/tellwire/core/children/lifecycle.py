@@ -1,0 +1,223 @@
+"""Who descends from whom: what facts about children make of the state.
+
+Every function here may meet its fact twice, late, or about somebody who is gone, and then changes nothing
+(AUD-2). The record of a child ends with the child; its own children are handed to its parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from tellwire.core.agents.peers import forget_peers, inherit_peers
+from tellwire.core.agents.roster import SPEAKS_BY_COMMANDS
+from tellwire.core.children.scopes import inherit_claims, line_above
+from tellwire.core.state import Agent, Child, Claim, EndedChild, Request, State
+from tellwire.protocol.events.children import (
+    ChildConfirmed,
+    ChildEnded,
+    ChildFailed,
+    ChildReported,
+    ChildReserved,
+    ChildStarted,
+    ChildStopAsked,
+    ChildUnheard,
+    ScopeSubDelegated,
+)
+from tellwire.protocol.ids import parse_id
+from tellwire.protocol.operations.agents import RegisterAgent
+
+ENDED_KEPT = 64
+"""Children that ended are remembered, at most. Not a setting: applying an event must not depend on one."""
+STARTING = "starting"
+"""Why a child is offline that was never up."""
+SPAWNED = "spawned"
+"""The status under which a parent remembers the request."""
+ANSWERED = "answered"
+"""The same, of a question that has its answer."""
+
+
+class HasWord(Protocol):
+    """A process, as far as this room knows one."""
+
+    @property
+    def word(self) -> str:
+        """`pid.start`."""
+        ...
+
+
+def apply_child_reserved(state: State, event: ChildReserved) -> None:
+    """Name and scope are taken; the parent knows its child."""
+    if event.agent not in state.agents or event.agent in state.children:
+        return
+    state.ended.pop(event.agent, None)
+    state.children[event.agent] = Child(
+        parent=event.parent,
+        task=event.task,
+        command=event.command,
+        cwd=event.cwd,
+        scoped=event.scoped,
+        listen=event.listen,
+        headless=event.headless,
+        since=state.awake,
+        key=event.key,
+        again=event.again,
+        asked=event.asked,
+    )
+    if event.rules:
+        state.claims[event.agent] = [Claim(rule) for rule in event.rules]
+    _know(state, event.parent, event.agent)
+    parent = state.agents.get(event.parent)
+    if parent is not None and event.key:
+        parent.requests[event.key] = Request(SPAWNED, parse_id("a", event.agent) or 0, SPAWNED)
+
+
+def apply_child_started(state: State, event: ChildStarted) -> None:
+    """Its process is the agent: all that runs beneath it speaks as this child only."""
+    agent, child = state.agents.get(event.agent), state.children.get(event.agent)
+    if agent is None or child is None or child.status != "reserved":
+        return
+    child.status, child.since = "started", state.awake
+    child.process, child.place, child.held_by = event.process, event.place, event.held_by
+    agent.process = agent.owner = event.process
+    agent.session = event.session
+
+
+def apply_child_confirmed(state: State, event: ChildConfirmed) -> None:
+    """Up; the task is a message from now on."""
+    child = state.children.get(event.agent)
+    if child is not None and child.status == "started":
+        child.status, child.since, child.task = "running", state.awake, ""
+
+
+def apply_sub_delegated(state: State, event: ScopeSubDelegated) -> None:
+    """One above knows a grandchild."""
+    if event.agent in state.agents and event.child in state.children:
+        _know(state, event.agent, event.child)
+
+
+def apply_child_reported(state: State, event: ChildReported) -> None:
+    """The parent was told what its child said."""
+    child = state.children.get(event.agent)
+    if child is None:
+        return
+    child.result, child.unheard = event.message, False
+    parent = state.agents.get(child.parent)
+    if child.asked and parent is not None:  # who asks again after a crash gets it
+        parent.requests[child.key] = Request(ANSWERED, event.message, ANSWERED)
+
+
+def apply_child_unheard(state: State, event: ChildUnheard) -> None:
+    """The parent was not told: it had no room."""
+    child = state.children.get(event.agent)
+    if child is not None:
+        child.unheard = True
+
+
+def apply_stop_asked(state: State, event: ChildStopAsked) -> None:
+    """It is to end."""
+    child = state.children.get(event.agent)
+    if child is not None:
+        child.status, child.since = "stopping", state.awake
+
+
+def apply_child_failed(state: State, event: ChildFailed) -> None:
+    """As if it had never been asked for; of one that was a child before, its parent still is known."""
+    child = state.children.get(event.agent)
+    remove_child(state, event.agent)
+    if child is not None and child.again and event.agent in state.agents:
+        state.ended[event.agent] = EndedChild(child.parent, "exited", state.now)
+
+
+def apply_child_ended(state: State, event: ChildEnded) -> None:
+    """The agent stays known, with its mail; it is nobody's child any more."""
+    agent, child = state.agents.get(event.agent), state.children.get(event.agent)
+    if agent is not None and child is not None:
+        agent.owner = ""
+        if not child.asked:
+            result = 0 if child.unheard else child.result
+            state.ended[agent.id] = EndedChild(child.parent, event.how, state.now, result)
+            while len(state.ended) > ENDED_KEPT:
+                del state.ended[next(iter(state.ended))]
+    remove_child(state, event.agent)
+
+
+def remove_child(state: State, agent: str) -> None:
+    """Take a child out of its line: its scope returns, its children go to its parent."""
+    child = state.children.pop(agent, None)
+    if child is None:
+        return
+    state.claims.pop(agent, None)
+    _hand_on(state, agent, child.parent)
+    below = state.offspring.pop(agent, {})
+    for known in state.offspring.values():
+        known.pop(agent, None)
+    # Those above were told of them one by one; its parent must know those that it is handed in any case.
+    for grandchild in below:
+        if child.parent in line_above(state, grandchild):
+            _know(state, child.parent, grandchild)
+    _tidy(state)
+
+
+def forget_lineage(state: State, agent: str) -> None:
+    """An agent is forgotten: nothing of it may be left, and nobody is left to nobody but by need."""
+    forget_peers(state, agent)
+    state.ended.pop(agent, None)
+    child = state.children.get(agent)
+    _hand_on(state, agent, "" if child is None else child.parent)
+    remove_child(state, agent)
+    state.claims.pop(agent, None)
+    state.offspring.pop(agent, None)
+
+
+def _hand_on(state: State, before: str, heir: str) -> None:
+    """Another is the parent from now on; but of one that was asked something nobody is: who asked is gone."""
+    for agent, child in state.children.items():
+        if child.parent == before:
+            child.parent = "" if child.asked else heir
+            if child.asked:
+                _forget_above(state, agent)
+
+
+def _forget_above(state: State, agent: str) -> None:
+    """Those who were above an agent know neither it nor those beneath it any more."""
+    lost = {agent, *(each for each in state.children if agent in line_above(state, each))}
+    for above, known in state.offspring.items():
+        if above not in lost:
+            for each in lost:
+                known.pop(each, None)
+
+
+def inherit_lineage(state: State, before: str, heir: str) -> None:
+    """An agent goes on as another one: peers, claims and children with it."""
+    inherit_peers(state, before, heir)
+    inherit_claims(state, before, heir)
+    for child in state.children.values():
+        if child.parent == before:
+            child.parent = heir
+    for grandchild in state.offspring.pop(before, {}):
+        _know(state, heir, grandchild)
+
+
+def awaits_client(state: State, agent: Agent, operation: RegisterAgent) -> bool:
+    """Whether this is the client of a child that was started, rather than a command which the child runs."""
+    child = state.children.get(agent.id)
+    if child is None or not child.process or agent.online or agent.offline_reason == "silent":
+        return False
+    return agent.kind in SPEAKS_BY_COMMANDS or operation.owns_process or operation.kind == agent.kind
+
+
+def child_above(state: State, chain: Iterable[HasWord]) -> str:
+    """The child whose process is among these; empty if none is."""
+    words = {process.word for process in chain}
+    return next((agent for agent, child in state.children.items() if child.process in words), "")
+
+
+def _know(state: State, parent: str, child: str) -> None:
+    if parent in state.agents and child in state.children:
+        state.offspring.setdefault(parent, {})[child] = None
+
+
+def _tidy(state: State) -> None:
+    for agent in [agent for agent, known in state.offspring.items() if not known]:
+        del state.offspring[agent]

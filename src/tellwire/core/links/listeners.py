@@ -1,0 +1,150 @@
+"""Listeners: who hears, once per turn, that another agent stopped, failed, waits, is gone or overdue (SC-9).
+
+A listener is a wish that lasts: it survives restarts and sessions of both, until it is taken back or one of
+the two is forgotten. What is told is a notice, durable before anybody hears of it. Between two agents with a
+direct link nothing is told: there the words themselves cross. A turn that was started by nothing but notices
+is not told further (AUD-7): otherwise two agents that listen to each other would never fall silent.
+"""
+
+from __future__ import annotations
+
+from tellwire.core.agents.roster import caller_agent, find_seen
+from tellwire.core.context import Context, Decision, TellOverdue
+from tellwire.core.links.link_roster import direct_link
+from tellwire.core.mail.notices import Post, quoted
+from tellwire.core.state import Agent, State
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events.links import AgentOverdue, ListenerAdded, ListenerRemoved, TurnEnded
+from tellwire.protocol.operations.listeners import Listen, Listening, Unlisten
+
+BEGINNING_CHARS = 300
+TOLD = -1.0
+"""Of `due`: the listeners know that it is overdue."""
+
+
+def decide_listen(state: State, operation: Listen, context: Context) -> Decision:
+    """Hear of an agent from now on; again is harmless."""
+    me = caller_agent(state, context)
+    agent, _ = find_seen(state, operation.agent, context)
+    if agent.id in me.listens:
+        return Decision(_listening(state, me.listens))
+    event = begin_listening(me, agent, context)
+    return Decision(_listening(state, {**me.listens, agent.id: None}), [event])
+
+
+def begin_listening(me: Agent, agent: Agent, context: Context, *, waits: bool = False) -> ListenerAdded:
+    """The fact that somebody listens.
+
+    Raises:
+        TellwireError: `bad_request` or `limit_exceeded`.
+    """
+    if agent is me:
+        raise TellwireError("bad_request", "One cannot listen to oneself.", "Name another agent.")
+    bound = context.limits.listeners_max
+    if agent.id not in me.listens and (len(agent.listeners) >= bound or len(me.listens) >= bound):
+        raise TellwireError(
+            "limit_exceeded", f"An agent has at most {bound} listeners, and listens to as many."
+        )
+    return ListenerAdded(agent.id, me.id, waits)
+
+
+def decide_unlisten(state: State, operation: Unlisten, context: Context) -> Decision:
+    """Hear no more of it; again is harmless."""
+    me = caller_agent(state, context)
+    agent, _ = find_seen(state, operation.agent, context)
+    rest = {each: None for each in me.listens if each != agent.id}
+    return Decision(
+        _listening(state, rest), [ListenerRemoved(agent.id, me.id)] if agent.id in me.listens else []
+    )
+
+
+def _listening(state: State, ids: dict[str, None]) -> Listening:
+    return Listening(agents=sorted(state.agents[each].name for each in ids if each in state.agents))
+
+
+# -- telling ------------------------------------------------------------------------------------------
+
+
+def tell_turn(state: State, agent: Agent, event: TurnEnded, text: str, post: Post, *, hops: int = 0) -> None:
+    """How a turn ended, or that it waits; `hops` turns in a row led to it."""
+    if not agent.listeners or event.checkpoint or is_caused_by_notices(agent, human=event.human):
+        return
+    said = f": {quoted(text, BEGINNING_CHARS)}" if text else ""
+    how = {
+        "ended": f"stopped{said or ' without a word'}",
+        "errored": f"stopped with an error{said}",
+        "interrupted": f"was interrupted{said}",
+        "waiting": f"waits for its human{said}",
+    }[event.outcome]
+    text = f'{agent.name} {how}. get_session_data("{agent.name}") shows the rest.'
+    tell(state, agent, text, "turn", post, hops=hops)
+
+
+def is_caused_by_notices(agent: Agent, *, human: bool) -> bool:
+    """Whether the turn had nothing but notices of the broker's own to begin with."""
+    return not human and 0 < agent.handed == agent.noticed
+
+
+def tell(state: State, agent: Agent, text: str, kind: str, post: Post, *, hops: int = 0) -> None:
+    """Say something of an agent to all who listen to it."""
+    for listener_id in agent.listeners:
+        listener = state.agents.get(listener_id)
+        child = state.children.get(agent.id)
+        if child is not None and child.listen and child.parent == listener_id:
+            continue  # a parent hears of its child in a way of its own
+        if listener is not None and direct_link(state, agent, listener_id) is None:
+            post.tell(listener, text, kind, hops=hops)
+
+
+def is_overdue(agent: Agent, awake: float, after_s: float) -> bool:
+    """Whether its listeners have waited too long for the end of a turn."""
+    return agent.due > 0 and awake - agent.due >= after_s
+
+
+def decide_overdue(state: State, _command: TellOverdue, context: Context) -> Decision:
+    """Tell of agents from which nothing was heard for too long; of each once, until a turn of it ends."""
+    after_s = context.limits.overdue_after_s
+    post = Post(context)
+    for agent_id in state.listened:
+        agent = state.agents[agent_id]
+        if is_overdue(agent, state.awake, after_s):
+            post.add(AgentOverdue(agent_id))
+            told = f"{agent.name} has told of no end of a turn for {after_s / 60:.3g} min"
+            text = f'{told}. get_session_data("{agent.name}") shows what it does.'
+            tell(state, agent, text, "overdue", post)
+    return Decision(None, post.events, post.texts)
+
+
+# -- taking it over -----------------------------------------------------------------------------------
+
+
+def apply_added(state: State, event: ListenerAdded) -> None:
+    """One more listens."""
+    agent, listener = state.agents.get(event.agent), state.agents.get(event.listener)
+    if agent is None or listener is None:
+        return
+    agent.listeners[event.listener] = None
+    listener.listens[event.agent] = None
+    state.listened[event.agent] = None
+    if event.waits and agent.due == 0.0:
+        agent.due = state.awake
+
+
+def apply_removed(state: State, event: ListenerRemoved) -> None:
+    """One less listens."""
+    agent, listener = state.agents.get(event.agent), state.agents.get(event.listener)
+    if listener is not None:
+        listener.listens.pop(event.agent, None)
+    if agent is not None:
+        agent.listeners.pop(event.listener, None)
+    if agent is None or not agent.listeners:
+        state.listened.pop(event.agent, None)
+        if agent is not None:
+            agent.due = 0.0
+
+
+def apply_overdue(state: State, event: AgentOverdue) -> None:
+    """They know."""
+    agent = state.agents.get(event.agent)
+    if agent is not None:
+        agent.due = TOLD

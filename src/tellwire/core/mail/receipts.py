@@ -1,0 +1,372 @@
+"""How far a message got with each recipient: leases, evidence, expiry, status.
+
+    pending --hand-over--> delivered --evidence--> read --reply--> answered
+       ^                       |
+       +---- session ended ----+          pending --time to live--> expired
+
+Handing over is a lease and proves nothing; `read` needs evidence. A lease returns when its session ends
+without evidence, never by time alone. The time to live runs only while a message is pending.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from tellwire.core.context import Context, Decision, ExpireDue, HandOver, Header, Settled
+from tellwire.core.links.chains import chain_of
+from tellwire.core.mail.notices import notice
+from tellwire.core.mail.waiting import Waiting
+from tellwire.core.state import Agent, Receipt, State
+from tellwire.protocol.addresses import shorten
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import (
+    AnyEvent,
+    MessageAnswered,
+    MessageQueued,
+    MessagesDelivered,
+    MessagesExpired,
+    MessagesRead,
+)
+from tellwire.protocol.ids import format_id, parse_id, parse_message_id
+from tellwire.protocol.operations.base import AGENT, OPERATOR
+from tellwire.protocol.operations.messages import (
+    Claimed,
+    ClaimMessages,
+    Confirmed,
+    ConfirmMessages,
+    Inbox,
+    MessageStatus,
+    MessageStatusReply,
+    PeekMessages,
+    RecipientStatus,
+)
+
+SEVERAL = "*"
+"""In place of a session: more than one may have seen it, so to each of them it is a repeat."""
+
+# -- handing over -------------------------------------------------------------------------------------
+
+
+def decide_hand_over(state: State, command: HandOver, context: Context) -> Decision:
+    """Offer what waits, oldest first, as far as the client's window reaches."""
+    agent = state.agents[command.agent]
+    if not agent.pending or not agent.online:
+        return Decision()
+    room = context.limits.window_messages_max - len(agent.leased)
+    room_bytes = context.limits.window_bytes_max - agent.leased_bytes
+    seqs: list[int] = []
+    for seq, receipt in agent.pending.items():
+        room_bytes -= receipt.size
+        # A message larger than the whole window still goes, alone.
+        if len(seqs) >= room or (room_bytes < 0 and (seqs or agent.leased)):
+            break
+        seqs.append(seq)
+    return Decision(None, [MessagesDelivered(agent.id, seqs)]) if seqs else Decision()
+
+
+def apply_delivered(state: State, event: MessagesDelivered) -> None:
+    """The messages are on a lease; their time to live stands still."""
+    agent = state.agents[event.agent]
+    pending, leased, lease, awake = agent.pending, agent.leased, state.seq, state.awake
+    moved = notices = hops = 0
+    for seq in event.seqs:
+        receipt = pending.pop(seq)
+        receipt.lease = lease
+        receipt.deadline -= awake
+        leased[seq] = receipt
+        moved += receipt.size
+        if not receipt.sender:
+            notices += 1
+        if receipt.hops > hops:  # noqa: PLR1730 - on the hottest path, and faster than max()
+            hops = receipt.hops
+    if agent.turns or hops or agent.hops:
+        agent.hops = chain_of(agent, [leased[seq] for seq in event.seqs])
+    agent.handed += len(event.seqs)
+    agent.noticed += notices
+    if agent.listeners and agent.due == 0.0:
+        agent.due = awake
+    if event.call:
+        live = {held.lease for held in leased.values()}
+        agent.calls = {word: kept for word, kept in agent.calls.items() if kept in live} | {event.call: lease}
+    agent.leased_bytes += moved
+    agent.pending_bytes -= moved
+    if not pending:
+        agent.earliest = inf
+
+
+def note_seen(receipt: Receipt, session: str) -> None:
+    """This session may have seen it too."""
+    receipt.seen_by = session if receipt.seen_by in ("", session) else SEVERAL
+
+
+def return_leases(state: State, agent: Agent, seen: list[int]) -> None:
+    """Make all that is on a lease pending again, in its old place.
+
+    Messages the session had claimed, or was handed by an earlier life of the broker, may have been shown.
+    """
+    agent.calls = {}
+    if not agent.leased:
+        return
+    shown = set(seen)
+    for seq, receipt in agent.leased.items():
+        if seq in shown or receipt.lease < state.epoch:
+            note_seen(receipt, agent.session)
+        receipt.lease = 0
+        receipt.deadline += state.awake
+        agent.earliest = min(agent.earliest, receipt.deadline)
+    agent.pending = dict(sorted({**agent.leased, **agent.pending}.items()))
+    agent.pending_bytes += agent.leased_bytes
+    agent.leased = {}
+    agent.leased_bytes = 0
+
+
+# -- evidence -----------------------------------------------------------------------------------------
+
+
+def decide_claim(state: State, operation: ClaimMessages, context: Context) -> Decision:
+    """Grant what this very session holds; answered from memory, no event."""
+    agent = holder(state, context)
+    _check_count(operation.ids, context)
+    leased, epoch = agent.leased, state.epoch
+    granted: list[str] = []
+    for text in operation.ids:
+        receipt = leased.get(parse_id("m", text) or 0)
+        if receipt is not None and receipt.lease > epoch:
+            granted.append(text)
+    return Decision(Claimed(ids=granted, waiting=len(agent.pending)))
+
+
+def decide_confirm(state: State, operation: ConfirmMessages, context: Context) -> Decision:
+    """Take the recipient's word that it read messages; a repeat changes nothing."""
+    agent = holder(state, context)
+    _check_count(operation.ids, context)
+    leased, pending = agent.leased, agent.pending
+    seqs: list[int] = []
+    for text in operation.ids:
+        seq = parse_message_id(text)
+        if (seq in leased or seq in pending) and seq not in seqs:
+            seqs.append(seq)
+    if not seqs:
+        return Decision(Confirmed())
+    return Decision(Confirmed(count=len(seqs)), [MessagesRead(agent.id, seqs, "confirm")])
+
+
+def evidence_of_reply(replier: Agent, header: Header, recipients: list[str]) -> list[AnyEvent]:
+    """A reply by a recipient to the sender shows that it read the message, and answers it."""
+    if replier.id not in header.recipients or header.sender not in recipients:
+        return []
+    answered = MessageAnswered(replier.id, header.seq)
+    if header.seq in replier.leased or header.seq in replier.pending:
+        return [MessagesRead(replier.id, [header.seq], "reply"), answered]
+    return [answered]
+
+
+def apply_read(state: State, event: MessagesRead) -> None:
+    """The messages leave the inbox; the past is the store's."""
+    agent = state.agents.get(event.agent)
+    if agent is None:
+        return
+    for seq in event.seqs:
+        receipt = agent.leased.pop(seq, None)
+        if receipt is not None:
+            agent.leased_bytes -= receipt.size
+            continue
+        receipt = agent.pending.pop(seq, None)
+        if receipt is not None:
+            agent.pending_bytes -= receipt.size
+            if not agent.pending:
+                agent.earliest = inf
+
+
+def apply_answered(_state: State, _event: MessageAnswered) -> None:
+    """The reply is a message of its own; the receipt's last word is the store's."""
+
+
+def holder(state: State, context: Context) -> Agent:
+    """The agent whose own client asks.
+
+    Raises:
+        TellwireError: `not_registered` or `forbidden`.
+    """
+    agent = state.agents.get(context.caller.agent)
+    if agent is None:
+        raise TellwireError("not_registered", "This connection has no agent.")
+    if not context.caller.holds:
+        raise TellwireError("forbidden", f"Only the client of {agent.name!r} itself takes its mail over.")
+    return agent
+
+
+def _check_count(ids: list[str], context: Context) -> None:
+    if len(ids) > context.limits.ids_max:
+        raise TellwireError("limit_exceeded", f"More than {context.limits.ids_max} ids in one call.")
+
+
+# -- expiry -------------------------------------------------------------------------------------------
+
+
+def decide_expire(state: State, _command: ExpireDue, context: Context) -> Decision:
+    """Expire what is due, a bounded number at a time, and tell each sender once."""
+    due: list[tuple[Agent, list[int]]] = []
+    room = context.limits.expire_batch_max
+    for agent in state.agents.values():
+        if agent.earliest > state.awake or room <= 0:
+            continue
+        seqs = [seq for seq, receipt in agent.pending.items() if receipt.deadline <= state.awake][:room]
+        room -= len(seqs)
+        if seqs:
+            due.append((agent, seqs))
+    return _expire(state, due, context, "its time to live ran out")
+
+
+def expire_all(
+    state: State, agent: Agent, context: Context, *, untold: str = "", held: list[int] | None = None
+) -> Decision:
+    """Expire everything that waits for an agent that is about to be forgotten; one sender may know.
+
+    What it was handed may have been read, unless its client itself says what of that it has shown (`held`).
+    """
+    seqs = sorted([*agent.pending, *agent.leased])
+    due = [(agent, seqs)] if seqs else []
+    return _expire(state, due, context, "the agent was removed", untold=untold, held=held)
+
+
+def _expire(
+    state: State,
+    due: list[tuple[Agent, list[int]]],
+    context: Context,
+    why: str,
+    *,
+    untold: str = "",
+    held: list[int] | None = None,
+) -> Decision:
+    events: list[AnyEvent] = []
+    texts: list[str] = []
+    told: dict[str, int] = {}
+    for agent, seqs in due:
+        shown = [seq for seq in seqs if _may_be_read(agent, seq, held)]
+        events.append(MessagesExpired(agent.id, seqs, shown))
+        by_sender: dict[str, list[int]] = {}
+        for seq in seqs:
+            receipt = agent.pending.get(seq) or agent.leased[seq]
+            by_sender.setdefault(receipt.sender, []).append(seq)
+        for sender_id, lost in by_sender.items():
+            sender = state.agents.get(sender_id)  # none for a notice: its own expiry is not told
+            if sender is None or sender is agent or sender_id == untold:
+                continue
+            waiting = len(sender.pending) + len(sender.leased) + told.get(sender_id, 0)
+            if waiting >= context.limits.mailbox_messages_max:
+                continue  # its status still tells
+            told[sender_id] = told.get(sender_id, 0) + 1
+            event, text = _loss_notice(sender, agent, lost, why, set(shown), context)
+            events.append(event)
+            texts.append(text)
+    return Decision(None, events, texts)
+
+
+def _may_be_read(agent: Agent, seq: int, held: list[int] | None) -> bool:
+    receipt = agent.leased.get(seq)
+    if receipt is None:
+        return bool(agent.pending[seq].seen_by)
+    return bool(receipt.seen_by) or held is None or seq in held
+
+
+def _loss_notice(
+    sender: Agent, recipient: Agent, lost: list[int], why: str, shown: set[int], context: Context
+) -> tuple[MessageQueued, str]:
+    """One notice for all that a sender lost; what may have been read is not called undelivered."""
+    unread = [seq for seq in lost if seq not in shown]
+    unsure = [seq for seq in lost if seq in shown]
+    words: list[str] = []
+    if unread:
+        words.append(f"Not delivered to {recipient.name}: {_named(unread)} ({why}).")
+    if unsure:
+        words.append(f"Handed over to {recipient.name}, but not confirmed: {_named(unsure)} ({why}).")
+    return notice(sender, " ".join(words), context, "lost", re=format_id("m", lost[0]))
+
+
+def _named(seqs: list[int]) -> str:
+    ids = ", ".join(format_id("m", seq) for seq in seqs[:10])
+    return ids + (f" and {len(seqs) - 10} more" if len(seqs) > 10 else "")
+
+
+def apply_expired(state: State, event: MessagesExpired) -> None:
+    """The messages leave the inbox unread."""
+    agent = state.agents[event.agent]
+    for seq in event.seqs:
+        agent.heard.pop(seq, None)
+        receipt = agent.pending.pop(seq, None)
+        if receipt is not None:
+            agent.pending_bytes -= receipt.size
+        elif (receipt := agent.leased.pop(seq, None)) is not None:
+            agent.leased_bytes -= receipt.size
+    agent.earliest = min((receipt.deadline for receipt in agent.pending.values()), default=inf)
+
+
+# -- looking ------------------------------------------------------------------------------------------
+
+
+def decide_peek(state: State, operation: PeekMessages, context: Context) -> Decision:
+    """What is not read yet, oldest first; nothing changes."""
+    person = context.caller.kind == OPERATOR
+    own = state.find(OPERATOR) if person else state.agents.get(context.caller.agent)
+    agent = own if operation.name is None else state.find(operation.name)
+    if context.caller.kind == AGENT and agent is not own:
+        raise TellwireError("forbidden", "An agent can look into its own inbox only.")
+    if agent is None and person and operation.name is None:
+        return Decision(Inbox())
+    if agent is None:
+        code, text = ("not_registered", "This connection has no agent.")
+        if operation.name is not None:
+            code, text = "unknown_agent", f"No agent {shorten(operation.name)} is known here."
+        raise TellwireError(code, text)
+    limit = operation.limit
+    if not 1 <= limit <= context.limits.peek_max:
+        raise TellwireError("limit_exceeded", f"`limit` must be from 1 to {context.limits.peek_max}.")
+    seqs = sorted([*agent.leased, *agent.pending])
+    records = context.records(seqs[:limit])
+    return Decision(Inbox(messages=records, waiting=len(seqs) - len(records)))
+
+
+def decide_status(state: State, operation: MessageStatus, context: Context) -> Decision:
+    """The receipts of a message, for those it concerns."""
+    seq = parse_message_id(operation.id)
+    header = context.header(seq)
+    caller = context.caller
+    concerned = header is not None and caller.agent in (header.sender, *header.recipients)
+    if header is None or not (caller.kind == OPERATOR or (caller.agent and concerned)):
+        raise TellwireError("unknown_message", f"No message {operation.id!r} of yours is known.")
+    recipients = statuses_of(state, header, context.settled(seq), Waiting(context))
+    return Decision(
+        MessageStatusReply(
+            id=operation.id, sender=header.sender_name, to=header.to, at=header.at, recipients=recipients
+        )
+    )
+
+
+def statuses_of(
+    state: State, header: Header, settled: dict[str, Settled], waiting: Waiting
+) -> list[RecipientStatus]:
+    """How far a message got with each recipient, and why no further if it waits longer than it should."""
+    recipients: list[RecipientStatus] = []
+    for agent_id in header.recipients:
+        agent = state.agents.get(agent_id)
+        name = agent_id if agent is None else agent.name
+        receipt = _open_receipt(agent, header.seq)
+        final = settled.get(agent_id)
+        if agent is not None and receipt is not None:
+            word = "delivered" if receipt.lease else "pending"
+            why = waiting.why(agent, header.seq, receipt, header.at)
+            recipients.append(RecipientStatus(name=name, state=word, at=header.at, why=why))
+        elif final is not None:
+            recipients.append(
+                RecipientStatus(name=name, state=final.state, evidence=final.evidence, at=final.at)  # pyright: ignore[reportArgumentType]  # the store holds only these words
+            )
+        else:
+            recipients.append(RecipientStatus(name=name, state="expired", evidence="forgotten"))
+    return recipients
+
+
+def _open_receipt(agent: Agent | None, seq: int) -> Receipt | None:
+    if agent is None:
+        return None
+    return agent.pending.get(seq) or agent.leased.get(seq)

@@ -1,0 +1,135 @@
+"""Sending: from a request to a message in its recipients' inboxes.
+
+Bounds are checked here, repeats recognised, order given: a message's sequence is its place for every pair.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from tellwire.core.agents.roster import caller_agent
+from tellwire.core.children.answers import answers, settle_sent
+from tellwire.core.context import Context, Decision
+from tellwire.core.limits import check_depth
+from tellwire.core.links.chains import hold_back, reckon
+from tellwire.core.links.fanout import apply_crossing
+from tellwire.core.links.listeners import begin_listening
+from tellwire.core.links.sends import decide_say
+from tellwire.core.mail.digests import digest_of
+from tellwire.core.mail.drafts import check_re, context_of, remember, sent_earlier, size_of, ttl_of
+from tellwire.core.mail.recipients import TO_SEVERAL, admit, correlate, status_of, told_again
+from tellwire.core.mail.room import has_room
+from tellwire.core.mail.routing import ON_LINK, Route, check_broadcast, route
+from tellwire.core.record.space import check_kept
+from tellwire.core.state import Agent, Receipt, State
+from tellwire.protocol.addresses import SYSTEM, parse_address
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import MessageQueued
+from tellwire.protocol.ids import format_id
+from tellwire.protocol.operations.messages import Outcome, SendMessage, Sent
+
+NOBODY_ELSE: list[Outcome] = []
+"""The outcomes of a send to one; never changed."""
+
+
+def decide_send(state: State, operation: SendMessage, context: Context) -> Decision:
+    """Queue a message, or say why not."""
+    sender = state.agents.get(context.caller.agent) or caller_agent(state, context)
+    if operation.direct or operation.listen:
+        return _decide_more(state, sender, operation, context)
+    limits = context.limits
+    to = operation.to if isinstance(operation.to, str) else ",".join(operation.to)
+    body, is_json = (operation.body, False) if isinstance(operation.body, str) else _as_text(operation.body)
+    extra = "" if operation.context is None else context_of(operation, limits)
+    size = size_of(body, limits.body_bytes_max, "body") + len(extra)
+    ttl_s = limits.ttl_s if operation.ttl_s is None else ttl_of(operation.ttl_s, limits)
+    check_re(operation.re)
+    digest = digest_of(to, body)
+    if operation.key and (earlier := sent_earlier(sender, operation, digest, context)) is not None:
+        return Decision(told_again(state, earlier, context))
+    check_kept(sender, size, context)
+    found = route(state, sender, operation.to, context)
+    if (outcome := found.outcome) is not None:
+        return decide_say(state, sender, operation, context) if outcome is ON_LINK else Decision(outcome)
+    reached, outcomes = found.agents, NOBODY_ELSE
+    if found.several or not has_room(reached[0], size, limits):
+        reached, outcomes = _admit(state, sender, found, operation, size, context)
+    if not reached:
+        return Decision(Sent(status="sent", note="Nobody was reached.", recipients=outcomes))
+    recipients = [agent.id for agent in reached]
+    evidence, note = correlate(sender, operation.re, recipients, context) if operation.re else ([], "")
+    status, said, why = TO_SEVERAL if found.several else status_of(reached[0], context)
+    note = f"{note} {said}".strip() if said else note
+    hops, held = reckon(sender, reached, context)
+    event = MessageQueued(  # by position: this is the hottest line of all
+        sender.id,
+        sender.name,
+        to,
+        recipients,
+        size,
+        digest,
+        ttl_s,
+        operation.kind or ("response" if operation.re else "request"),
+        operation.re or "",
+        operation.mode or "",
+        is_json,
+        extra,
+        *(operation.key, found.several, "", 0, hops, "", held),
+    )
+    seq = state.seq + len(evidence) + 1
+    after = settle_sent(state, sender, event, seq, context) if state.children else []
+    sent = Sent(id=format_id("m", seq), status=status, note=note, why=why, recipients=outcomes)
+    decision = Decision(sent, [*evidence, event, *after], [body])  # `read` goes before the reply
+    return hold_back(state, sender, reached, decision, context) if held else decision
+
+
+def _admit(
+    state: State, sender: Agent, found: Route, operation: SendMessage, size: int, context: Context
+) -> tuple[list[Agent], list[Outcome]]:
+    check_broadcast(found, operation, context)
+    recipients = [agent.id for agent in found.agents]
+    if not found.several and answers(state, sender, recipients, operation.re or "", context):
+        return found.agents, NOBODY_ELSE  # it is read at once and needs no room
+    return admit(found, size, context)
+
+
+def _as_text(body: Any) -> tuple[str, bool]:
+    check_depth(body, "body")
+    return msgspec.json.encode(body).decode(), True
+
+
+def _decide_more(state: State, sender: Agent, operation: SendMessage, context: Context) -> Decision:
+    """A send on a link, or one whose sender wants to hear what comes of it."""
+    if not operation.listen:
+        return decide_say(state, sender, operation, context)
+    if not isinstance(operation.to, str) or parse_address(operation.to).kind != "agent":
+        raise TellwireError("bad_request", "`listen` is for one agent.", "Leave it out, or name one.")
+    decision = decide_send(state, replace(operation, listen=False), context)
+    agent = state.reach(operation.to)
+    if agent is None or not decision.events:  # it was denied, or is a repeat
+        return decision
+    listener = begin_listening(sender, agent, context, waits=True)
+    return Decision(decision.reply, [*decision.events, listener], decision.texts)
+
+
+def apply_queued(state: State, event: MessageQueued) -> None:
+    """The message waits in each recipient's inbox, behind all earlier ones."""
+    sender = state.agents.get(event.sender)
+    sender_id = event.sender if sender is None else sender.id
+    deadline = state.awake + event.ttl_s
+    for agent_id in event.recipients:
+        agent = state.agents[agent_id]
+        receipt = Receipt(sender_id, event.size, deadline, weak=event.weak, hops=event.hops)
+        if not sender_id and event.sender_name != SYSTEM:
+            receipt.quotes = True
+        agent.pending[state.seq] = receipt
+        agent.pending_bytes += event.size
+        if deadline < agent.earliest:  # noqa: PLR1730 - on the hottest path, and faster than min()
+            agent.earliest = deadline
+    if event.link:
+        apply_crossing(state, event)
+    if sender is not None and event.key:
+        remember(state, sender, event)

@@ -1,0 +1,1 @@
+"""The past: audit, history, search terms, final receipts, and the room it may take up."""

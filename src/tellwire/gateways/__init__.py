@@ -1,1 +1,0 @@
-"""Doors for callers who do not speak our own protocol. A gateway translates and decides nothing."""

@@ -1,0 +1,1 @@
+"""Sets of tool names for the same operations: their tables, their words and their answers."""

@@ -1,0 +1,52 @@
+"""The first answers of every session, left in the home for shims that get none from a broker.
+
+`relay/alone` reads them. They name no agent and no label: who joins later is told by its next result.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tellwire.mcp.bootstrap import CAPABILITIES, HANDSHAKES, SERVER, describe
+from tellwire.mcp.instructions import instructions
+from tellwire.protocol.dialects import DIALECTS, tools_of
+from tellwire.protocol.tool import ALL, CORE
+from tellwire.relay.alone import FILE
+
+log = logging.getLogger("tellwire.shims")
+
+
+def save_first_answers(home: Path) -> None:
+    """Leave them there, unless they are."""
+    data = msgspec.json.encode(first_answers())
+    path = home / FILE
+    try:
+        if path.exists() and path.read_bytes() == data:
+            return
+        new = path.with_suffix(".new")
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+        new.replace(path)
+    except OSError as error:
+        log.warning("the first answers could not be left for shims: %s", error)
+
+
+def first_answers() -> dict[str, Any]:
+    """For each dialect and choice of tools, what a client hears first."""
+    found: dict[str, Any] = {"versions": HANDSHAKES}
+    for name, dialect in DIALECTS.items():
+        for tools in (CORE, ALL):
+            found[f"{name} {tools}"] = {
+                "initialize": {
+                    "capabilities": CAPABILITIES,
+                    "instructions": instructions(dialect, ""),
+                    "serverInfo": SERVER,
+                },
+                "tools": [describe(tool) for tool in tools_of(dialect, tools).values()],
+            }
+    return found

@@ -1,0 +1,218 @@
+"""How an MCP session becomes an agent: its kind, its name, and who else speaks as it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import PurePath
+from typing import Any, Protocol, cast
+
+from tellwire.clients import CLIENTS, parent_of
+from tellwire.clients.client import McpTraits
+from tellwire.clients.ports import PROBE
+from tellwire.core.state import Agent
+from tellwire.mcp.session import ShimSession
+from tellwire.protocol.addresses import NAME_LENGTH_MAX, is_name, is_reserved
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.agents import RegisterAgent, Registered, UnregisterAgent
+
+_NOT_NAME = re.compile(r"[^A-Za-z0-9_]+")
+
+
+TRAITS = {each.mcp.info: each for each in CLIENTS}
+"""By the name that a client gives itself."""
+
+
+class Threads(Protocol):
+    """Who knows which of a client's conversations a session serves."""
+
+    def agent_of(self, thread: str, /) -> Agent | None:
+        """The agent that a conversation is, if that is known for certain."""
+        ...
+
+    def joined(self, seat: Joining, /) -> None:
+        """A session has joined."""
+        ...
+
+    def know(self, seat: Joining, thread: str, /) -> None:
+        """A session serves this conversation."""
+        ...
+
+
+class Joining:
+    """One session's way to its name, and back to it."""
+
+    def __init__(self, session: ShimSession, threads: Threads | None = None) -> None:
+        self._session = session
+        self._threads = threads
+        self._lock = asyncio.Lock()
+        self._info: dict[str, Any] = {}
+        self._parent = ""
+        """Of a sub-agent: the conversation that started it."""
+        self.note = ""
+        """Says so if the name is not the one asked for; told once."""
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the client has said which program it is."""
+        return bool(self._info)
+
+    def meet(self, info: dict[str, Any] | None) -> None:
+        """The client says which program it is."""
+        if info is not None and not self._info:
+            self._info = info
+
+    @property
+    def agent(self) -> Agent | None:
+        """The agent that the session is, if it is one now."""
+        return self._session.agent
+
+    @property
+    def source(self) -> ShimSession:
+        """Where its commands come from."""
+        return self._session
+
+    @property
+    def owner(self) -> str:
+        """The client's process."""
+        return self._session.caller.owner
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its connection has ended."""
+        return self._session.leaving
+
+    def hear(self, number: int, params: Any, conversation: str) -> None:
+        """A tool call came in a conversation; one that tellwire had the client make is not the model's."""
+        meta = cast("dict[str, Any]", params).get("_meta") if isinstance(params, dict) else None
+        self._parent = parent_of(meta) or self._parent
+        if conversation and self._threads is not None:
+            self._threads.know(self, conversation)
+        if not isinstance(meta, dict) or PROBE not in meta:
+            self._session.note_call(number, conversation)
+
+    @property
+    def is_delegate(self) -> bool:
+        """Whether a sub-agent speaks here, in the name of its main conversation."""
+        return bool(self._parent and self._session.caller.agent) and not self._session.caller.holds
+
+    async def ensure(self) -> Agent:
+        """Be an agent: the one this session was, or a new one; a sub-agent speaks as its main conversation.
+
+        Raises:
+            TellwireError: it may not.
+        """
+        async with self._lock:
+            main = self._main()
+            if main is not None:
+                return await self._speak_for(main)
+            if self._session.agent is None:
+                before = self._session.known()
+                await (self._resume(before) if before is not None else self._join())
+                if self._threads is not None:
+                    self._threads.joined(self)
+        agent = self._session.agent
+        if agent is None:
+            raise TellwireError("not_registered", "This session has no agent at the moment.", "Try again.")
+        return agent
+
+    def _main(self) -> Agent | None:
+        """The agent of the conversation that started this sub-agent, if that is certain."""
+        if not self._parent:
+            return None
+        if self.is_delegate:
+            return self._session.spoken_for
+        known = None if self._threads is None else self._threads.agent_of(self._parent)
+        return known or self._session.first_of_client()
+
+    async def _speak_for(self, main: Agent) -> Agent:
+        """Be no agent of one's own any more: nobody writes to a sub-agent, and it takes no mail (REC-6)."""
+        if self._session.agent is not None:
+            await self._session.ask(UnregisterAgent(forget=True))
+        if not self.is_delegate:
+            self._session.attach(main.id, holds=False)
+            self.note = f"You are a sub-agent of {main.name!r} and speak as it."
+        return main
+
+    async def register(self, name: str, kind: str, capabilities: list[str] | None) -> Registered:
+        """Become an agent under a name and kind of the client's choosing."""
+        async with self._lock:
+            await self._sit(named=True, chosen=True)
+            return await self._register(name=name, kind=kind, capabilities=capabilities)
+
+    async def _join(self) -> None:
+        client = self.client
+        usual = default_name(self._session.hello.cwd, client.short)
+        asked = self._session.hello.name
+        await self._sit(named=bool(asked))
+        try:
+            await self._register(name=asked or usual, kind=self.kind, capabilities=None)
+        except TellwireError as error:
+            if error.code != "name_invalid" or not asked:
+                raise
+            await self._sit(named=False)
+            reply = await self._register(name=usual, kind=self.kind, capabilities=None)
+            self.note = f"{error.message} You are {reply.name!r}."
+
+    async def _resume(self, before: Agent) -> None:
+        # After a restart of the broker the client has not said again who it is.
+        owns = bool(before.owner)
+        await self._sit(named=False, again=True)
+        await self._register(
+            name=before.name, kind=before.kind, capabilities=None, resume=before.id, owns=owns
+        )
+        self._session.recall(before)
+
+    async def _register(
+        self, *, name: str, kind: str, capabilities: list[str] | None, resume: str = "", owns: bool = False
+    ) -> Registered:
+        session = self._session
+        metadata = {"cwd": session.hello.cwd, "version": str(self._info.get("version", ""))[:64]}
+        reply: Registered = await session.ask(
+            RegisterAgent(
+                name=name,
+                kind=kind,
+                capabilities=capabilities,
+                metadata=None if resume else {key: value for key, value in metadata.items() if value},
+                cwd=session.hello.cwd,
+                session=session.instance,
+                resume=resume,
+                owns_process=owns or self.client.owns,
+                pulls=True,
+            )
+        )
+        self.note = reply.note
+        return reply
+
+    async def _sit(self, *, named: bool, chosen: bool = False, again: bool = False) -> None:
+        client = self.client
+        variable = "" if again else client.conversation  # the client may be in another one by now
+        usual = default_name(self._session.hello.cwd, client.short)
+        await self._session.sit(usual, variable, named=named, chosen=chosen)
+
+    @property
+    def client(self) -> McpTraits:
+        """The program, as far as it has said who it is."""
+        name = str(self._info.get("name", ""))
+        return TRAITS[name].mcp if name in TRAITS else McpTraits(short=_word_for(name))
+
+    @property
+    def kind(self) -> str:
+        """What agents of that program are listed as."""
+        name = str(self._info.get("name", ""))
+        return TRAITS[name].kind if name in TRAITS else _word_for(name)
+
+
+def _word_for(name: str) -> str:
+    """A program that we do not know, in a word."""
+    return _NOT_NAME.sub("-", name).strip("-").lower()[:32] or "mcp"
+
+
+def default_name(cwd: str, short: str) -> str:
+    """`folder-client`, made of what a name may hold; of a folder `operator` the client's name only."""
+    folder = _NOT_NAME.sub("-", PurePath(cwd).name).strip("-_")
+    room = NAME_LENGTH_MAX - len(short) - 4
+    name = f"{folder[:room].rstrip('-_')}-{short}" if folder else short
+    if is_name(name) and not is_reserved(name):
+        return name
+    return short if is_name(short) and not is_reserved(short) else "agent"

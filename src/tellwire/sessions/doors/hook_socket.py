@@ -1,0 +1,240 @@
+"""The doors for what runs beside a client's turn: hooks that bring a payload, and waiters."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import msgspec
+
+from tellwire.broker.identity import INIT, ancestry
+from tellwire.broker.server import Server, Visit
+from tellwire.clients import is_headless
+from tellwire.core.agents.speaking import REAPERS
+from tellwire.core.state import Agent
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.agents import PathRecord
+from tellwire.protocol.relay import HookHello
+from tellwire.sessions.client_session import Book
+from tellwire.sessions.listening import listener, never
+from tellwire.sessions.owners import started_at
+from tellwire.sessions.starts import read_payload
+from tellwire.sessions.tracker import Hooks
+from tellwire.sessions.write_guard import Guarding
+
+log = logging.getLogger("tellwire.hooks")
+
+ANSWER_S = 1.5
+"""Later than this the hook has given up."""
+WAITER = "waiter"
+
+
+class HookDoor:
+    """Hooks that come over our own socket."""
+
+    def __init__(
+        self, hooks: Hooks, guarding: Guarding, server: Server, *, answer_s: float = ANSWER_S
+    ) -> None:
+        self._hooks = hooks
+        self._guarding = guarding
+        self._server = server
+        self._answer_s = answer_s
+
+    def admit(self, visit: Visit) -> None:
+        """Take a hook's connection over."""
+        if visit.hello.hook is None:
+            raise AssertionError("not a hook")
+        guest = HookGuest(
+            self._hooks,
+            self._guarding,
+            self._server,
+            visit,
+            visit.hello.hook,
+            answer_s=self._answer_s,
+        )
+        visit.transport.set_protocol(guest)
+        guest.data_received(visit.data)
+
+
+class HookGuest(asyncio.Protocol):
+    """One hook: its payload in, one answer out."""
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        guarding: Guarding,
+        server: Server,
+        visit: Visit,
+        hello: HookHello,
+        *,
+        answer_s: float,
+    ) -> None:
+        self._answer_s = answer_s
+        self._hooks = hooks
+        self._guarding = guarding
+        self._server = server
+        self._transport = visit.transport
+        self._hello = hello
+        self._words = [process.word for process in ancestry(visit.pid)]
+        self._listens = hello.listens and bool(self._words)  # a hook without a process gave up long ago
+        self._data = bytearray()
+        self._served = False
+        self.since = time.monotonic()
+        server.connections.add(self)
+        server.waiting.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Gather the payload; what comes behind it is nothing."""
+        if self._served:
+            return
+        self._data += data[: self._hello.bytes - len(self._data)]
+        if len(self._data) == self._hello.bytes:
+            self._served = True
+            self._server.waiting.discard(self)
+            self._hooks.run(self._serve())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The hook is gone; what it was given is judged by the transcript, not by that."""
+        del exc
+        self._server.connections.discard(self)
+        self._server.waiting.discard(self)
+        self._hooks.go_on()  # if it gave up, it has left a mark; here we are again
+
+    async def _serve(self) -> None:
+        answer = None
+        listens = listener(self._transport, self._hello.until) if self._listens else never
+        try:
+            payload = read_payload(bytes(self._data[: self._hello.bytes]), cut=self._hello.cut)
+            async with asyncio.timeout(self._answer_s):
+                answer = await self._guarding.handle(self._hello.client, payload, self._words, listens)
+        except (ValueError, TimeoutError) as error:
+            self._hooks.fault(self._hello.client, error)
+            log.warning("a hook of %s could not be served: %s", self._hello.client, str(error)[:200])
+        except Exception:
+            log.exception("a hook of %s failed", self._hello.client)
+        if answer is not None:
+            self._transport.write(msgspec.json.encode(answer))
+        self._transport.close()
+        self.since = time.monotonic()
+        self._server.waiting.add(self)
+
+    def dismiss(self, error: TellwireError) -> None:
+        """Close; a hook without an answer is harmless."""
+        del error
+        self._transport.close()
+
+    def expire(self) -> None:
+        """Its payload did not come in time, or its answer is not taken."""
+        self._transport.abort()
+
+
+class WaiterDoor:
+    """Waiters beside idle clients: one for each client process, none in headless runs."""
+
+    def __init__(self, hooks: Hooks, server: Server) -> None:
+        self._hooks = hooks
+        self._server = server
+        self._waiters: dict[str, WaiterGuest] = {}
+        """By the client's process."""
+
+    def admit(self, visit: Visit) -> None:
+        """Take a waiter's connection over, or send it home."""
+        chain = ancestry(visit.pid)
+        guest = WaiterGuest(self, visit, [process.word for process in chain])
+        visit.transport.set_protocol(guest)
+        orphan = len(chain) < 2 or chain[1].pid == INIT or chain[1].name in REAPERS
+        if orphan or is_headless(chain[1].pid) or self._has_younger(guest):
+            guest.end(b"0\n")
+            return
+        if (older := self._waiters.get(guest.client)) is not None:
+            older.end(b"0\n")
+        self._waiters[guest.client] = guest
+        self._server.connections.add(guest)
+        guest.data_received(visit.data)
+        for agent in self._hooks.agents():
+            if agent.owner == guest.client and self._hooks.has_reason(agent):
+                self._hooks.mail(agent.id)
+
+    def _has_younger(self, guest: WaiterGuest) -> bool:
+        """Whether a waiter of the same client began later: after /clear an older one's session is over."""
+        there = self._waiters.get(guest.client)
+        return there is not None and there.since > guest.since
+
+    def hear(self, guest: WaiterGuest, data: bytes) -> None:
+        """What a waiter was started with: it tells whose it is, to every broker."""
+        hello = guest.hello
+        try:
+            payload = read_payload(data, cut=hello.cut)
+            self._hooks.meet(hello.client, payload, guest.words, guest.since)
+        except ValueError as error:
+            self._hooks.fault(hello.client, error)
+
+    def leave(self, guest: WaiterGuest) -> None:
+        """A waiter is gone."""
+        self._server.connections.discard(guest)
+        if self._waiters.get(guest.client) is guest:
+            del self._waiters[guest.client]
+
+    async def wake(self, book: Book, agent: Agent) -> bool:
+        """Hand all that waits to the agent's waiter, if it has one."""
+        guest = self._waiters.get(agent.owner)
+        if guest is None or not guest.listens():
+            return False
+        fetched = await self._hooks.fetch_to_wake(book, "wake", WAITER)
+        if not fetched.text:
+            return False
+        guest = self._waiters.get(agent.owner)
+        if guest is None or not guest.listens():  # it ended meanwhile
+            self._hooks.give_back(book, fetched.call)
+            return False
+        self.leave(guest)
+        book.glimpse = fetched.line
+        guest.end(b"2 " + fetched.text.encode())
+        return True
+
+    def path_of(self, agent: Agent) -> PathRecord:
+        """Whether a waiter stands beside the agent's client."""
+        works = agent.owner in self._waiters
+        note = "" if works else "no waiter: it comes with the next prompt or end of a turn"
+        return PathRecord(name=WAITER, works=works, note=note, wakes=True)
+
+
+class WaiterGuest(asyncio.Protocol):
+    """One waiter; it says whose it is, and is told once."""
+
+    def __init__(self, door: WaiterDoor, visit: Visit, words: list[str]) -> None:
+        if visit.hello.waiter is None:
+            raise AssertionError("not a waiter")
+        self._door = door
+        self._transport = visit.transport
+        self.listens = listener(visit.transport)
+        self._data = bytearray()
+        self._heard = False
+        self.hello = visit.hello.waiter
+        self.words = words
+        self.client = words[1] if len(words) > 1 else ""
+        """The client's process."""
+        self.since = started_at(words[0]) if words else 0.0
+
+    def data_received(self, data: bytes) -> None:
+        """Gather its payload; those of earlier versions have none."""
+        self._data += data[: self.hello.bytes - len(self._data)]
+        if self.hello.bytes and len(self._data) == self.hello.bytes and not self._heard:
+            self._heard = True
+            self._door.hear(self, bytes(self._data))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It ended, or its client did."""
+        del exc
+        self._door.leave(self)
+
+    def end(self, data: bytes) -> None:
+        """Tell it how to end."""
+        self._transport.write(data)
+        self._transport.close()
+
+    def dismiss(self, error: TellwireError) -> None:
+        """Close; it waits for the next broker."""
+        del error
+        self._transport.close()

@@ -1,0 +1,185 @@
+"""The door for plugins of ours inside a client: what they tell, and the poll that wakes an idle one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tellwire.broker.identity import read_process
+from tellwire.clients.client import Client
+from tellwire.clients.plugin import PluginTranscript
+from tellwire.clients.reader import listed, mapping
+from tellwire.core.state import Agent
+from tellwire.protocol.operations.agents import PathRecord
+from tellwire.sessions.client_session import Book
+from tellwire.sessions.listening import Listens, always
+from tellwire.sessions.tracker import Hooks
+from tellwire.sessions.write_guard import Guarding, may_write
+
+HOLD_S = 25.0
+TELL_S = 3.0
+TOLD = "session_told"
+PLUGIN = "plugin"
+PIDS = range(1, 1 << 31)
+
+
+class Said(NamedTuple):
+    """What a poll is answered, and the hand-over that it is."""
+
+    answer: dict[str, Any]
+    book: Book | None = None
+    call: str = ""
+
+
+class PluginDoor:
+    """One poll for each client process; the newest counts."""
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        guarding: Guarding,
+        clients: Mapping[str, Client],
+        *,
+        hold_s: float = HOLD_S,
+    ) -> None:
+        self._hooks = hooks
+        self._guarding = guarding
+        self._plugins = {
+            kind: (each.hooks, each.transcript)
+            for kind, each in clients.items()
+            if isinstance(each.transcript, PluginTranscript)
+        }
+        self._hold_s = hold_s
+        self._polls: dict[str, asyncio.Future[Said]] = {}
+        """By the client's process."""
+        self._asked: dict[str, asyncio.Future[list[dict[str, Any]]]] = {}
+        """Who was asked what its session has in it, by the same."""
+
+    def serves(self, client: str) -> bool:
+        """Whether a client's plugin is ours."""
+        return client in self._plugins
+
+    async def tell(
+        self, client: str, payload: Mapping[str, Any], listens: Listens = always
+    ) -> dict[str, Any] | None:
+        """Note what a plugin tells, and what to answer.
+
+        Raises:
+            ValueError: it makes no sense.
+        """
+        word = process_word(payload)
+        if payload.get("hook_event_name") == TOLD:
+            self._take_told(word, payload)
+            return None
+        if may_write(client, payload):
+            return await self._guarding.handle(client, payload, [word], listens)
+        hooks, requests = self._plugins[client]
+        event = hooks.parse(payload)
+        requests.take(event, payload)
+        answer = await self._guarding.handle(client, payload, [word], listens)
+        if event.what in ("turn_ended", "interrupted"):
+            self._look(word)  # what came at the very end was too late for the turn
+        return answer
+
+    async def wait(
+        self,
+        client: str,
+        payload: Mapping[str, Any],
+        gone: asyncio.Future[None],
+        listens: Listens = always,
+    ) -> dict[str, Any] | None:
+        """Hold a poll until there is text for an idle session, `gone` is done, or the time is up.
+
+        Raises:
+            ValueError: it makes no sense.
+        """
+        word = process_word(payload)
+        if client in self._plugins:
+            hooks, requests = self._plugins[client]
+            requests.take(hooks.parse(payload), payload)
+            if not self._knows(word):
+                await self._hooks.handle(client, payload, [word])
+        before = self._polls.pop(word, None)
+        if before is not None:
+            before.cancel()
+        poll: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
+        self._polls[word] = poll
+        self._look(word)
+        try:
+            await asyncio.wait({poll, gone}, timeout=self._hold_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if self._polls.get(word) is poll:
+                del self._polls[word]
+            if not poll.done():
+                poll.cancel()
+        if poll.cancelled():
+            return None
+        said = poll.result()
+        if said.book is not None and not listens():
+            self._hooks.give_back(said.book, said.call)
+        return said.answer
+
+    async def wake(self, book: Book, agent: Agent) -> bool:
+        """Hand all that waits to the agent's plugin, if it polls."""
+        poll = self._polls.get(agent.owner)
+        if poll is None or poll.done():
+            return False
+        fetched = await self._hooks.fetch_to_wake(book, "plugin", PLUGIN)
+        if not fetched.text:
+            return False
+        if poll.done():
+            self._hooks.give_back(book, fetched.call)
+            return False
+        poll.set_result(Said({"text": fetched.text}, book, fetched.call))
+        return True
+
+    def path_of(self, agent: Agent) -> PathRecord:
+        """Whether the plugin in the agent's client polls."""
+        works = agent.owner in self._polls
+        note = "" if works else "its plugin does not poll: nothing was said in it yet, or it runs headless"
+        return PathRecord(name=PLUGIN, works=works, note=note, wakes=True)
+
+    async def ask(self, agent: Agent) -> list[dict[str, Any]] | None:
+        """What an agent's session has in it, as its plugin tells; None if it does not."""
+        poll = self._polls.get(agent.owner)
+        asked = self._asked.get(agent.owner)
+        if asked is None:
+            if poll is None or poll.done():
+                return None
+            asked = self._asked[agent.owner] = asyncio.get_running_loop().create_future()
+            poll.set_result(Said({"tell": True}))
+        try:
+            async with asyncio.timeout(TELL_S):
+                return await asyncio.shield(asked)
+        except TimeoutError:
+            return None
+        finally:
+            if self._asked.get(agent.owner) is asked:
+                del self._asked[agent.owner]
+
+    def _take_told(self, word: str, payload: Mapping[str, Any]) -> None:
+        asked = self._asked.get(word)
+        if asked is not None and not asked.done():
+            asked.set_result([mapping(each) for each in listed(payload.get("messages"))])
+
+    def _knows(self, word: str) -> bool:
+        return any(each.owner == word and self._hooks.book_of(each.id) for each in self._hooks.agents())
+
+    def _look(self, word: str) -> None:
+        for agent in self._hooks.agents():
+            if agent.owner == word and self._hooks.has_reason(agent):
+                self._hooks.mail(agent.id)
+
+
+def process_word(payload: Mapping[str, Any]) -> str:
+    """The client's process, by the number that its plugin tells.
+
+    Raises:
+        ValueError: there is no such process.
+    """
+    pid = payload.get("pid")
+    process = read_process(pid) if isinstance(pid, int) and pid in PIDS else None
+    if process is None:
+        raise ValueError("a plugin tells the number of its process")
+    return process.word

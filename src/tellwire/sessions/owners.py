@@ -1,0 +1,212 @@
+"""Whose hook it is: by the processes above it, by the client's session, or by the folder it works in."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tellwire.broker.engine import Engine
+from tellwire.broker.identity import is_alive
+from tellwire.broker.server import Server
+from tellwire.clients import runs_many
+from tellwire.clients.client import Client
+from tellwire.clients.events import HookEvent
+from tellwire.clients.ports import SessionPort, Shim, pid_in, pid_of
+from tellwire.clients.ports import Threads as ClientThreads
+from tellwire.core.agents.seats import is_seated
+from tellwire.core.state import Agent
+
+SESSIONS_MAX = 10_000
+EARLY_S = 0.5
+"""A shim that started so long before a conversation began does not serve it; clocks differ a little."""
+_BOUNDS = ("session_started", "turn_ended", "errored", "interrupted", "session_ended")
+"""After these no turn is under way."""
+
+
+class Seen(NamedTuple):
+    """What is known of one session of a client."""
+
+    words: list[str]
+    """The processes above its hooks."""
+    event: HookEvent
+    """The last hook."""
+    prompt: HookEvent | None
+    """What began the turn under way."""
+
+
+class Threads:
+    """The threads of all clients whose process may run many sessions."""
+
+    def __init__(self, clients: Mapping[str, Client], port: SessionPort) -> None:
+        self._port = port
+        self._all: dict[str, ClientThreads] = {
+            kind: client.threads(port) for kind, client in clients.items() if client.threads is not None
+        }
+
+    def of(self, kind: str) -> ClientThreads | None:
+        """Those of one client; None if each of its processes is one session."""
+        return self._all.get(kind)
+
+    def joined(self, seat: Shim) -> None:
+        """A session has joined: its agent is there, and may be a thread of its client."""
+        if seat.agent is not None:
+            self._port.joined(seat.agent.id)
+        for threads in self._all.values():
+            threads.joined(seat)
+
+    def know(self, seat: Shim, thread: str) -> None:
+        """A session serves this conversation."""
+        for threads in self._all.values():
+            threads.know(seat, thread)
+
+    def agent_of(self, thread: str) -> Agent | None:
+        """The agent that a conversation is, if that is known for certain."""
+        found = (threads.agent_of(thread) for threads in self._all.values())
+        return next((agent for agent in found if agent is not None), None)
+
+
+class Recognition:
+    """The sessions of all clients, and the processes above their hooks."""
+
+    def __init__(
+        self, engine: Engine, server: Server, clients: Mapping[str, Client], port: SessionPort
+    ) -> None:
+        self._engine = engine
+        self._server = server
+        self._clients = clients
+        self._sessions: dict[tuple[str, str], Seen] = {}
+        self.threads = Threads(clients, port)
+
+    def note(self, client: str, event: HookEvent, words: list[str] | None) -> None:
+        """A hook came, with these processes above it if they are known."""
+        if not event.session or event.subagent:
+            return
+        before = self._sessions.pop((client, event.session), Seen([], event, None))
+        prompt = None if event.what in _BOUNDS else before.prompt
+        if event.what == "prompt":
+            prompt = event
+        seen = Seen(before.words if words is None else words, event, prompt)
+        self._sessions[client, event.session] = seen
+        if len(self._sessions) > SESSIONS_MAX:
+            del self._sessions[next(iter(self._sessions))]
+
+    def meet(self, client: str, event: HookEvent, words: list[str]) -> None:
+        """A process says which session is its own, and what began there; what hooks told counts for more."""
+        known = self._sessions.get((client, event.session))
+        if known is None:
+            self.note(client, event, words)
+        elif not known.words:
+            self._sessions[client, event.session] = known._replace(words=words)
+
+    def missed(self, client: str, event: HookEvent) -> HookEvent | None:
+        """The prompt of the turn that an event belongs to, if it came before the agent was known."""
+        seen = self._sessions.get((client, event.session))
+        return None if seen is None or event.what == "prompt" else seen.prompt
+
+    async def find(self, client: str, event: HookEvent, bound: Mapping[str, str]) -> Agent | None:
+        """As `agent_of`; a process that has many sessions is asked first whose this one is."""
+        seen = self._sessions.get((client, event.session))
+        threads = self.threads.of(client)
+        if threads is not None and seen is not None and not event.subagent:
+            await threads.expect(event, seen.words)
+        return self.agent_of(client, event, bound)
+
+    def agent_of(self, client: str, event: HookEvent, bound: Mapping[str, str]) -> Agent | None:
+        """The agent that a hook's session belongs to; `bound` are the agents whose session is known."""
+        threads = self.threads.of(client)
+        seen = self._sessions.get((client, event.session))
+        words = [] if seen is None else seen.words
+        above = self._above(words)
+        if threads is not None and (certain := threads.agent_of(event.session)) is not None:
+            return certain if _may_have(certain, words) else None
+        if threads is None and len(above) == 1:
+            return above[0]  # a process is certain; a session may have been taken for a neighbour's
+        for name, session in bound.items():
+            agent = self._engine.state.agents.get(name)
+            if session == event.session and agent is not None:
+                return agent if _may_have(agent, words) else None
+        for agent in self._engine.state.agents.values():
+            if agent.online and event.session and is_seated(agent, event.session):
+                return agent if _may_have(agent, words) else None
+        if above:
+            return _choose(above, event, bound)
+        if any(runs_many(pid_in(word)) for word in words):
+            return None  # of a session whose agent has left; others that are near are not it
+        # After a restart of the broker the client's start hook does not come again.
+        kind = self._clients[client].kind
+        near = [
+            agent
+            for agent in self._engine.state.agents.values()
+            if agent.online and agent.kind == kind and event.cwd and agent.metadata.get("cwd") == event.cwd
+        ]
+        if len(near) != 1 or not self._may_be(near[0], event, words, bound):
+            return None
+        return near[0]
+
+    def _may_be(self, agent: Agent, event: HookEvent, words: list[str], bound: Mapping[str, str]) -> bool:
+        """Whether the only agent near a hook can be the one: who is not on the mesh may work there too.
+
+        Who has another session, or a process that is not above the hook, is not it. A child's first hook
+        tells its process; a hook that tells none is not the one to be given a child's task and scope.
+        """
+        if bound.get(agent.id, event.session) != event.session:
+            return False
+        return not agent.owner or (len(words) < 2 and agent.id not in self._engine.state.children)
+
+    def _above(self, words: list[str]) -> list[Agent]:
+        """The agents of the nearest process that is one; a client's sub-agents join after it."""
+        agents = self._engine.state.agents
+        nearest = agents.get(self._server.above(words))
+        if nearest is None:
+            return []
+        return [agent for agent in agents.values() if agent.owner == nearest.owner]
+
+    def last_of(self, agent: Agent, bound: Mapping[str, str]) -> tuple[str, HookEvent] | None:
+        """The client of an agent that joined after its first hook, and the last hook of its main session."""
+        for (client, session), seen in reversed(self._sessions.items()):
+            if not agent.owner or agent.owner not in seen.words or session in bound.values():
+                continue
+            if self.agent_of(client, seen.event, bound) is agent:
+                return client, seen.event
+        return None
+
+
+def _may_have(agent: Agent, words: list[str]) -> bool:
+    """Whether a hook with these processes above it can be an agent's: not if its client runs elsewhere."""
+    return len(words) < 2 or not agent.owner or agent.owner in words or not is_alive(agent.owner)
+
+
+def _choose(agents: list[Agent], event: HookEvent, bound: Mapping[str, str]) -> Agent | None:
+    """Of the agents of one process the one whose session it is; none rather than a wrong one."""
+    here = [agent for agent in agents if agent.metadata.get("cwd") == event.cwd]
+    if len(agents) == 1 or len({agent.metadata.get("cwd") for agent in agents}) == 1:
+        here = agents
+    if here and runs_many(pid_of(here[0])):
+        began = began_at(event.session)
+        here = [
+            agent for agent in here if agent.id not in bound and started_at(agent.process) > began - EARLY_S
+        ]
+        return here[0] if len(here) == 1 else None
+    return here[0] if here else None
+
+
+def began_at(session: str) -> float:
+    """When a session began, where its id tells: in ids of version 7 the time stands first; else 0."""
+    digits = session.replace("-", "")
+    try:
+        return int(digits[:12], 16) / 1_000 if len(digits) == 32 and digits[12] == "7" else 0.0
+    except ValueError:
+        return 0.0
+
+
+def started_at(process: str) -> float:
+    """When a process started, in seconds of the wall clock; 0 if nobody can tell."""
+    ticks = process.partition(".")[2]
+    try:
+        with open("/proc/uptime", encoding="ascii") as file:
+            up_s = float(file.read().split()[0])
+        return time.time() - up_s + int(ticks) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
+        return 0.0

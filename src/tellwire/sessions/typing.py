@@ -1,0 +1,204 @@
+"""Waking an idle client by typing one line into its tmux pane: the last way, where there is no better one.
+
+The line only starts a turn; the mail itself comes with the client's prompt hook. What is in the way of typing
+is told in the listing. After a line that started nothing, none is typed until the client has shown life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import partial
+
+import msgspec
+
+from tellwire.clients import BY_KIND, is_headless
+from tellwire.core.state import Agent
+from tellwire.protocol.operations.agents import PathRecord
+from tellwire.sessions.client_session import Book
+from tellwire.sessions.tracker import Hooks
+from tellwire.system.panes import WAKE_LINE, ObstacleError, capture, type_line
+from tellwire.system.processes import ancestry, find_tmux, read_word
+from tellwire.system.threads import in_thread
+
+log = logging.getLogger("tellwire.typing")
+
+NAME = "typing"
+READY = ("idle", "errored")
+"""States in which the client waits for a prompt, and is known to."""
+LOOK_S = 0.05
+KNOWN_MAX = 10_000
+UNKNOWN = "no hook has told what it is doing"
+SILENT = "a line was typed, and no turn began"
+
+
+class TypingTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a typist waits."""
+
+    typed_s: float = 15.0
+    captured_s: float = 5.0
+    started_s: float = 10.0
+    """A prompt that was typed shows by a hook within this."""
+    again_s: tuple[float, ...] = (10.0, 20.0, 40.0, 60.0)
+    """When to try again after something passing was in the way; from then on, the last."""
+
+
+class Tries:
+    """What came of typing to one agent."""
+
+    def __init__(self) -> None:
+        self.note = ""
+        """What was in the way at the last try."""
+        self.count = 0
+        """How often something was, one after another."""
+        self.unsure: int | None = None
+        """How much had been heard of the client when a line was typed that started nothing."""
+        self.worked_at: float | None = None
+        self.is_typing = False
+        """A thread types, or is stuck with it."""
+        self.waits = False
+        """It will be tried again."""
+
+    def settle(self) -> None:
+        """Nothing is in the way any more."""
+        self.note, self.count, self.unsure = "", 0, None
+
+
+class Typist:
+    """Types for all clients; one try at a time for each agent."""
+
+    def __init__(self, hooks: Hooks, *, enabled: bool = True, times: TypingTimes | None = None) -> None:
+        self._hooks = hooks
+        self._times = times or TypingTimes()
+        self.enabled = enabled
+        self._tries: dict[str, Tries] = {}
+        """By agent."""
+        self._in_tmux: dict[str, bool] = {}
+        """By the client's process: it stays where it is."""
+
+    # -- what the listing says ------------------------------------------------------------------------
+
+    def path_of(self, agent: Agent) -> PathRecord:
+        """Whether an agent could be woken by typing, as far as can be told without looking at its screen."""
+        tries = self._tries.get(agent.id) or Tries()
+        book = self._hooks.book_of(agent.id)
+        if tries.unsure is not None and book is not None and book.heard != tries.unsure:
+            tries.settle()  # it has shown life
+        note = self._standing(agent) or tries.note
+        if not note and (book is None or not book.session or not book.state):
+            note = UNKNOWN
+        return PathRecord(name=NAME, works=not note, note=note, last_at=tries.worked_at, wakes=True)
+
+    def _standing(self, agent: Agent) -> str:
+        """What does not pass."""
+        if not self.enabled:
+            return "switched off in the settings"
+        if agent.kind not in BY_KIND:
+            return "its input line is not known"
+        return "" if self._is_in_tmux(agent.owner) else "it does not run in tmux"
+
+    def _is_in_tmux(self, owner: str) -> bool:
+        known = self._in_tmux.get(owner)
+        if known is None:
+            process = read_word(owner)
+            # A daemon that a client in tmux has started is beneath it, but has no terminal.
+            known = process is not None and bool(process.terminal and find_tmux(ancestry(process)))
+            if len(self._in_tmux) >= KNOWN_MAX:
+                self._in_tmux.clear()
+            self._in_tmux[owner] = known
+        return known
+
+    async def capture(self, agent: Agent) -> str:
+        """The text on an agent's terminal; empty if it has none that we can see."""
+        if not self._is_in_tmux(agent.owner):
+            return ""
+        try:
+            return await in_thread(partial(capture, agent.owner), within_s=self._times.captured_s)
+        except (ObstacleError, TimeoutError) as error:
+            log.info("the screen of %s cannot be read: %s", agent.name, error)
+            return ""
+
+    # -- waking ---------------------------------------------------------------------------------------
+
+    async def wake(self, book: Book, agent: Agent) -> bool:
+        """Type, and see a turn begin."""
+        if book.state not in READY or self._standing(agent):
+            return False
+        if is_headless(int(agent.owner.partition(".")[0])):
+            return False
+        tries, heard = self._tries_of(agent), book.heard
+        if tries.unsure == heard:
+            return False
+        try:
+            await self._type(book, agent, tries)
+        except ObstacleError as obstacle:
+            self._note(agent, tries, obstacle)
+            return False
+        if await _began(book, heard, self._times.started_s):
+            tries.settle()
+            tries.worked_at = time.time()
+            return True
+        tries.unsure, tries.note = heard, SILENT
+        log.warning("%s: %r was typed into its pane, and no turn began", agent.name, WAKE_LINE)
+        return False
+
+    def _tries_of(self, agent: Agent) -> Tries:
+        if agent.id not in self._tries and len(self._tries) >= KNOWN_MAX:
+            del self._tries[next(iter(self._tries))]
+        return self._tries.setdefault(agent.id, Tries())
+
+    async def _type(self, book: Book, agent: Agent, tries: Tries) -> None:
+        if tries.is_typing:
+            raise ObstacleError("tmux does not answer")
+        heard, is_wanted = book.heard, True
+
+        def work() -> None:
+            try:
+                type_line(
+                    agent.owner,
+                    BY_KIND[agent.kind].screen.prompt,
+                    lambda: is_wanted and book.heard == heard and book.state in READY,
+                )
+            finally:
+                tries.is_typing = False
+
+        tries.is_typing = True
+        try:
+            await in_thread(work, within_s=self._times.typed_s)
+        except TimeoutError:
+            is_wanted = False  # a thread that comes to itself much later types nothing
+            raise ObstacleError("tmux does not answer") from None
+
+    def _note(self, agent: Agent, tries: Tries, obstacle: ObstacleError) -> None:
+        if tries.note != obstacle.reason:
+            log.info("%s is not typed to: %s", agent.name, obstacle.reason)
+        tries.note = obstacle.reason
+        if obstacle.passing and not tries.waits:
+            again_s = self._times.again_s
+            delay_s = again_s[min(tries.count, len(again_s) - 1)]
+            tries.count += 1
+            tries.waits = True
+            self._hooks.run(self._again(agent.id, tries, delay_s))
+
+    async def _again(self, agent: str, tries: Tries, delay_s: float) -> None:
+        """What was in the way may have passed, and nobody tells: have all ways tried again."""
+        try:
+            await asyncio.sleep(delay_s)
+        finally:
+            tries.waits = False
+        known = next((each for each in self._hooks.agents() if each.id == agent), None)
+        if known is not None and known.online and self._hooks.has_reason(known):
+            self._hooks.mail(agent)
+        else:
+            tries.settle()
+
+
+async def _began(book: Book, heard: int, within_s: float) -> bool:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+    while book.heard == heard:
+        if loop.time() > deadline:
+            return False
+        await asyncio.sleep(LOOK_S)
+    return True

@@ -1,0 +1,95 @@
+"""Waking an idle agent whose mail waits: when, how often, and by which way.
+
+A kind of client has several ways, tried in order. Whether and when what waits may begin a turn is the core's
+to say (`core/mail/waking`); an agent that may be woken later is asked about again then, or when news come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+
+from tellwire.broker.engine import Engine
+from tellwire.clients.ports import Waker
+from tellwire.core.mail.waking import (
+    FAILED,
+    LEFT,
+    OFTEN,
+    Leave,
+    describe,
+    hold_of,
+    leave_to_wake,
+    may_continue,
+)
+from tellwire.core.state import Agent
+from tellwire.sessions.client_session import Book
+
+log = logging.getLogger("tellwire.hooks")
+
+
+class Waking:
+    """Who is to be woken."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.wakers: dict[str, list[Waker]] = {}
+        """By the kind of client, the best first."""
+
+    async def wake(self, book: Book) -> None:
+        """Wake an agent, once that is wanted, if its mail still waits then; and again for what came later."""
+        try:
+            while (agent := await self._when_wanted(book)) is not None:
+                heard = book.heard
+                if not await self._wake(book, agent):
+                    return
+                if book.heard == heard or not book.is_wakeable:  # else that turn came and went
+                    book.note_woken()
+        finally:
+            book.wake_waits = False
+
+    def may_continue(self, book: Book, agent: Agent) -> bool:
+        """Whether what waits may keep a turn from ending; if so it counts."""
+        may = may_continue(book.continuations, agent, time.time())
+        book.continuations += may
+        return may
+
+    def leave(self, book: Book, agent: Agent) -> Leave:
+        """Whether an agent may be woken now; if not, why, and when it will be tried again."""
+        engine = self._engine
+        # The engine reads its clock only when something comes.
+        retry_s = engine.limits.wake_retry_s
+        return leave_to_wake(engine.state, agent, book.standing, time.time(), retry_s=retry_s)
+
+    def hold(self, book: Book) -> Leave:
+        """What keeps an agent from being woken, whoever writes to it."""
+        return hold_of(book.standing, time.time(), retry_s=self._engine.limits.wake_retry_s)
+
+    async def _wake(self, book: Book, agent: Agent) -> bool:
+        for waker in self.wakers.get(book.client.kind, ()):
+            if await waker.wake(book, agent):
+                return True
+            if not book.is_wakeable:
+                return False  # a turn has begun meanwhile, and its hooks take the mail along
+        return False
+
+    async def _when_wanted(self, book: Book) -> Agent | None:
+        told = ""
+        while True:
+            book.news.clear()
+            agent = self._engine.state.agents.get(book.agent)
+            if agent is None or book.is_over:
+                return None
+            leave = self.leave(book, agent)
+            if not leave.why_not:
+                book.count_wake(time.time(), leave.senders)
+                return agent
+            if leave.why_not != told and leave.why_not in (OFTEN, FAILED, LEFT):
+                told = leave.why_not
+                log.warning("%s: %s; its mail waits", agent.name, describe(leave))
+            if not leave.again_s:
+                return None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(leave.again_s):
+                    await book.news.wait()

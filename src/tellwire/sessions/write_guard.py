@@ -1,0 +1,139 @@
+"""Tells clients that ask before they write whether they may, by a table of `core/children/scopes`.
+
+A client's sub-agents write as the client's main conversation does. Reads are never asked about, and neither
+are shell commands: what those write cannot be told from their text. A call of which nobody can tell where it
+writes is refused to every agent that may not write everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tellwire.broker.engine import Engine
+from tellwire.broker.server import Server
+from tellwire.clients.client import Client
+from tellwire.clients.events import HookEvent
+from tellwire.core.children.write_rules import guard_of, is_guarded
+from tellwire.core.context import Caller
+from tellwire.core.state import Agent
+from tellwire.protocol.errors import TellwireError
+from tellwire.relay.guard import INVALID, UNREADABLE, in_words, judge
+from tellwire.relay.writes import written_paths
+from tellwire.sessions.guard_files import WRITES, Guards
+from tellwire.sessions.listening import Listens, always
+from tellwire.sessions.tracker import Hooks
+
+NOTE_S = 1.0
+"""So long a write waits for what else its hook tells."""
+LOOK_S = 0.4
+"""So long other names of a file are searched for; then the call is refused."""
+DECIDE_S = 1.3
+"""A call that is not judged by then is refused; a little later its hook is told nothing at all."""
+WRITE = "write"
+"""What was refused, as the record has it."""
+
+
+class Guarding:
+    """Before the hooks of all clients: answers those that ask for leave to write, lets the others through."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        server: Server,
+        hooks: Hooks,
+        clients: Mapping[str, Client],
+        folder: Path,
+    ) -> None:
+        self._engine = engine
+        self._server = server
+        self._hooks = hooks
+        self._clients = clients
+        self._guards = Guards(engine, folder)
+
+    async def handle(
+        self,
+        client: str,
+        payload: Mapping[str, Any],
+        words: list[str] | None,
+        listens: Listens = always,
+    ) -> dict[str, Any] | None:
+        """What a hook is answered; `{}` to a write that may go on. One that does not listen takes no mail."""
+        if not may_write(client, payload):
+            if words is not None:
+                self._note_process(words)
+            return await self._hooks.handle(client, payload, words, listens)
+        until = asyncio.get_running_loop().time() + DECIDE_S
+        await self._note(client, payload, words)
+        asked = HookEvent(what="tool_wanted", name=WRITES[client]["event"], session="")
+        agent = self._agent_of(client, self._parsed(client, payload), words)
+        reason = "" if agent is None else await self._reason(client, agent, payload, until)
+        return self._clients[client].hooks.deny(asked, reason) if reason else {}
+
+    async def _note(self, client: str, payload: Mapping[str, Any], words: list[str] | None) -> None:
+        """Have the hook bind its session to its agent; that is worth no more than a moment."""
+        try:
+            async with asyncio.timeout(NOTE_S):
+                await self._hooks.handle(client, payload, words)
+        except TimeoutError:
+            pass
+        except ValueError as error:  # the write is judged all the same
+            self._hooks.fault(client, error)
+
+    async def _reason(self, client: str, agent: Agent, payload: Mapping[str, Any], until: float) -> str:
+        """Why an agent may not write all of this; empty if it may."""
+        if not is_guarded(self._engine.state, agent.id):
+            return ""
+        guard = msgspec.to_builtins(guard_of(self._engine.state, agent.id))
+        judged = partial(judge, guard, WRITES[client], payload, within_s=LOOK_S)
+        try:
+            async with asyncio.timeout_at(until):
+                refused = await asyncio.to_thread(judged)  # it looks at the disk
+        except TimeoutError:
+            refused = [(INVALID, UNREADABLE)]
+        caller = Caller(kind="agent", agent=agent.id)
+        for code, reason in refused:
+            self._engine.refusals.note(caller, WRITE, TellwireError(code, reason), self._engine.clock.now)
+        return in_words([reason for _, reason in refused])
+
+    # -- who asks -------------------------------------------------------------------------------------
+
+    def _parsed(self, client: str, payload: Mapping[str, Any]) -> HookEvent | None:
+        try:
+            return self._clients[client].hooks.parse(payload)
+        except ValueError:
+            return None
+
+    def _agent_of(self, client: str, event: HookEvent | None, words: list[str] | None) -> Agent | None:
+        agent = None
+        if event is not None:
+            plain = msgspec.structs.replace(event, subagent=False)
+            known = [(agent.id, self._hooks.book_of(agent.id)) for agent in self._hooks.agents()]
+            bound = {agent: book.session for agent, book in known if book is not None and book.session}
+            agent = self._hooks.recognition.agent_of(client, plain, bound)
+        return agent or (None if words is None else self._above(words))
+
+    def _above(self, words: list[str]) -> Agent | None:
+        """The agent whose process is among these, also a child that has not said a word yet."""
+        agents = self._engine.state.agents
+        nearest = agents.get(self._server.above(words))
+        if nearest is None or sum(agent.owner == nearest.owner for agent in agents.values()) > 1:
+            return None  # none rather than a wrong one
+        return nearest
+
+    def _note_process(self, words: list[str]) -> None:
+        """The processes above a hook: the hook itself, then who ran it."""
+        if len(words) > 1 and self._engine.state.children:
+            agent = self._above(words)
+            if agent is not None:
+                self._guards.note(agent, words[1])
+
+
+def may_write(client: str, payload: Mapping[str, Any]) -> bool:
+    """Whether a hook asks for leave to write, or does not tell what for."""
+    return client in WRITES and written_paths(WRITES[client], payload) != []

@@ -1,1 +1,0 @@
-"""Terminals that agent CLIs run in: tmux, through libtmux, which has its home here."""

@@ -1,0 +1,24 @@
+"""What is kept of fuzzing, played again, and a little more of it by a fixed seed."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.fuzz.cases import DOORS, cases, samples
+from tests.fuzz.doors import Doors
+from tests.integration.leave import served
+from tests.integration.world import Home
+
+MORE = 40
+
+
+@pytest.mark.requirement("SEC-3")
+@pytest.mark.parametrize("door", DOORS)
+async def test_changed_input_harms_nobody_and_leaves_nobody_waiting(home: Home, door: str) -> None:
+    home.up(beat_s=0.2)
+    doors = Doors(home, await served(home))
+    for case in itertools.islice(cases(door, 7), len(samples(door)) + MORE):
+        await doors.attempt(door, case)
+    await doors.check()
