@@ -130,6 +130,28 @@ def test_a_hook_that_is_registered_twice_ends_one_turn(turns: Turns, clock: Cloc
     assert told(turns.end("ended", "Done.")) == [("t2", "ended", "Done.")], "kept going by somebody else"
 
 
+def test_a_session_that_ends_behind_a_whole_answer_ended_its_turn(turns: Turns) -> None:
+    turns.see(event("prompt", prompt="Work."))
+    turns.see(event("other", continues=True, final_text="Done."))
+    assert told(turns.end_session()) == [("t1", "ended", "Done.")]
+    assert turns.end_session() == []
+
+
+@pytest.mark.parametrize("what", ["tool_wanted", "tool_used"])
+def test_what_is_said_before_a_tool_is_no_answer(turns: Turns, what: What) -> None:
+    turns.see(event("prompt", prompt="Work."))
+    turns.see(event("other", continues=True, final_text="I look at it."))
+    turns.see(event(what))
+    assert told(turns.see(event("session_ended"))) == [("t1", "interrupted", "")]
+
+
+def test_an_answer_that_mail_followed_is_not_the_end(turns: Turns) -> None:
+    turns.see(event("prompt", prompt="Work."))
+    turns.see(event("other", continues=True, final_text="Done."))
+    turns.keep_going()
+    assert told(turns.end_session()) == [("t1", "interrupted", "")]
+
+
 def test_waiting_is_told_once_for_each_time(turns: Turns) -> None:
     turns.see(event("prompt", prompt="Work."))
     assert told(turns.see(event("waiting", final_text="May I?"))) == [("t1.w1", "waiting", "May I?")]

@@ -567,7 +567,7 @@ class Hooks:
     def _end_turn(self, book: Book) -> None:
         """A session that is over has no turn under way."""
         agent = self._engine.state.agents.get(book.agent)
-        for ending in book.turns.end("interrupted"):
+        for ending in book.turns.end_session():
             if agent is not None:
                 self._report(book, agent, ending)
         self._bindings.forget(book.agent)

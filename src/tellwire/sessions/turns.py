@@ -57,6 +57,8 @@ class Turn(msgspec.Struct, kw_only=True):
     """How often it finally said something, and went on."""
     is_told: bool = False
     """What it said last was reported as a part; if nothing keeps it going, that was its end."""
+    answer: str = ""
+    """What the model has said in whole, if nothing followed: its end, should the client leave without telling one."""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -96,7 +98,10 @@ class Turns:
             case "session_started" if event.source != "compact":
                 return self.end("interrupted")
             case "session_ended":
-                return self.end("interrupted")
+                return self.end_session()
+            case "other" if event.continues and self.current is not None:
+                self.current.answer = event.final_text
+                return []
             case _:
                 return []
 
@@ -111,7 +116,9 @@ class Turns:
         if self.current is None:
             if not self._is_repeated(event):
                 self._begin(human=human, event=event)
-        elif not self.current.is_prompted and event.what == "prompt":
+            return before
+        self.current.answer = ""
+        if not self.current.is_prompted and event.what == "prompt":
             # Some clients tell that they are busy a moment before they tell why.
             self.current.human = human and self._clock() - self.current.began_at < LATE_S
             self.current.is_prompted = True
@@ -175,6 +182,7 @@ class Turns:
         """Mail keeps the turn from ending; what follows is no human's doing."""
         if self.current is not None:
             self.current.is_told = self.current.human = self.current.checkpoint = False
+            self.current.answer = ""
 
     def end(self, outcome: Outcome, text: str = "", ending: str = "") -> list[Ending]:
         """The current turn is over; nothing if there is none.
@@ -187,6 +195,11 @@ class Turns:
         self._last = turn.word, text, self._clock()
         told = turn.is_told and outcome == "ended"
         return [] if told else [Ending(turn, ending or turn.id, outcome, clean_text(text))]
+
+    def end_session(self) -> list[Ending]:
+        """The session is over. A client that runs one turn may leave before it has told how that ended."""
+        answer = "" if self.current is None else self.current.answer
+        return self.end("ended", answer) if answer.strip() else self.end("interrupted")
 
     def _is_repeated(self, event: HookEvent) -> bool:
         word, text, at = self._last

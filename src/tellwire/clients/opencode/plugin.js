@@ -157,7 +157,7 @@ export const Tellwire = async ({ client, directory }) => {
     const it = session(id)
     const ending = `${Date.now().toString(36)}.${process.pid}`
     const isHeard = async (patient) => {
-      it.held = await held(id)
+      it.held = headless ? {} : await held(id) // a process that is about to end has no time for it
       return (await tell(id, event, { ...more, ...it.held, ending }, patient)) !== undefined
     }
     const goOn = async () => {
@@ -246,6 +246,7 @@ export const Tellwire = async ({ client, directory }) => {
   const onTool = (id) => {
     const it = session(id)
     answer(it)
+    if (headless && it.text && it.child === false) void tell(id, "busy") // the broker took it for the answer
     Object.assign(it, { text: "", failed: undefined })
   }
 
@@ -283,7 +284,8 @@ export const Tellwire = async ({ client, directory }) => {
     if (!(await isMain(id))) return
     // In a terminal mail begins the next turn: what was said here is then the end of this one, for all to hear.
     if (!headless) return
-    const text = await tell(id, "answered")
+    // The process may end before it has told the end of its turn: this is what it said then.
+    const text = await tell(id, "answered", { last_assistant_message: it.text })
     if (!text) return
     const said = body(id, text)
     said.body.noReply = true
