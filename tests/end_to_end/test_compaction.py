@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,10 @@ ASKS = {"claude": "detailed summary of the conversation", "codex": "CONTEXT CHEC
 
 def around(request: Request, text: str) -> str:
     """What tellwire says around one message: the line above it, and its frame."""
-    found = re.search(rf"\[tellwire: [^\[]*?<peer-message [^<]*{re.escape(text)}</\w{{4}}>", request.text)
-    assert found, request.text[-2_000:]
+    # Codex writes what a hook says with entities.
+    whole = unescape(request.text)
+    found = re.search(rf"\[tellwire: [^\[]*?<peer-message [^<]*{re.escape(text)}</\w{{4}}>", whole)
+    assert found, whole[-2_000:]
     return found[0].replace(text, "")
 
 
