@@ -58,7 +58,7 @@ class Turn(msgspec.Struct, kw_only=True):
     is_told: bool = False
     """What it said last was reported as a part; if nothing keeps it going, that was its end."""
     answer: str = ""
-    """What the model has said in whole, if nothing followed: its end, should the client leave without telling one."""
+    """All that the model said, if nothing followed: the end, if the client leaves without telling one."""
 
 
 class Ending(msgspec.Struct, frozen=True):
