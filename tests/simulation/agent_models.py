@@ -113,6 +113,8 @@ class Claude(Model):
     def start(self) -> None:
         self.known: dict[Entry, str] = {}
         self.queue: list[Entry] = []
+        self.late: list[dict[str, Any]] = []
+        """Of a request that is written down behind its answer."""
         super().start()
 
     def status(self, word: str) -> None:
@@ -131,20 +133,31 @@ class Claude(Model):
 
     def ask(self) -> None:
         super().ask()
+        self.catch_up()
         tail: list[str] = []
         for entry in self.entries:
             if entry not in self.known:
                 self.known[entry] = f"h{self.lives}.{len(self.known)}"
                 message = {"role": "user", "content": [{"type": "text", "text": entry.text}]}
-                self.write({"type": "api-request-blob", "hash": self.known[entry], "message": message})
+                self.late.append({"type": "api-request-blob", "hash": self.known[entry], "message": message})
             tail.append(self.known[entry])
-        self.name = f"r{next(self.numbers)}"
-        self.write({"type": "api-request", "id": self.name, "keep": 0, "tail": tail})
+        number = next(self.numbers)
+        self.name = f"r{number}"
+        request = {"type": "api-request", "id": self.name, "keep": 0, "tail": tail, "timestamp": stamp()}
+        self.late.append(request)
+        if number % 3:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Write a request down; a busy machine has the answer in the file before it."""
+        self.write(*self.late)
+        self.late.clear()
 
     def say(self, part: dict[str, Any]) -> None:
         self.reply()
         said = {"id": f"msg_{self.name}", "role": "assistant", "model": "m", "content": [part]}
         self.write({"type": "assistant", "message": said, "requestRef": self.name})
+        self.catch_up()
         self.add([Entry("model", f"said {self.name}")])
 
     async def prompt(self, text: str, copy: bool = False) -> None:

@@ -118,6 +118,19 @@ def test_a_request_may_be_written_down_before_what_it_holds(session: Session) ->
     assert session(answer("r1")) is READ
 
 
+def test_a_request_may_be_written_down_behind_its_answer(session: Session) -> None:
+    session.reader.expect(MARK)
+    assert session(hook_text(11), answer("r1")) is OPEN
+    assert session(blob("b1")) is OPEN
+    assert session(request("r1", 12, ["b1"])) is READ
+
+
+def test_a_late_request_without_the_text_shows_that_it_is_absent(session: Session) -> None:
+    session.reader.expect(MARK)
+    assert session(answer("r1"), request("r1", 9, ["a0"])) is OPEN, "it began before the hand-over"
+    assert session(answer("r2"), request("r2", 12, ["a0"])) is ABSENT
+
+
 def test_a_request_that_was_slow_to_be_written_is_not_taken_for_a_later_one(session: Session) -> None:
     assert session(request("r0", 1, ["a0"]), answer("r0")) is OPEN
     session.reader.expect(MARK)

@@ -30,6 +30,7 @@ from tellwire.clients.said import blocks_said, text_of, told
 
 REQUESTS_MAX = 50_000
 """So many requests are remembered; one that builds on a forgotten one proves no absence."""
+ANSWERED_MAX = 1_000
 
 _TAKEN_UP = {"hook_additional_context", "queued_command"}
 """Attachments that are part of the conversation; `hook_success` only logs what a hook wrote, used or not."""
@@ -84,6 +85,8 @@ class ClaudeReader(TranscriptReader):
 
     def _forget(self) -> None:
         self._requests: dict[str, _Request] = {}
+        self._answered: dict[str, None] = {}
+        """Requests that were answered and are not in the file yet: it may have them behind their answers."""
         self._known: set[str] = set()
         """The hashes of which the text was seen."""
         self._holding: dict[str, set[str]] = {}
@@ -218,9 +221,11 @@ class ClaudeReader(TranscriptReader):
     def _add_request(self, entry: _Line) -> None:
         if len(self._requests) >= REQUESTS_MAX:
             del self._requests[next(iter(self._requests))]
-        self._requests[entry.id] = _Request(
-            seconds(entry.timestamp), entry.base, max(entry.keep, 0), tuple(entry.tail)
-        )
+        request = _Request(seconds(entry.timestamp), entry.base, max(entry.keep, 0), tuple(entry.tail))
+        self._requests[entry.id] = request
+        if entry.id in self._answered:
+            del self._answered[entry.id]
+            self._settle_request(request)
 
     def _take_answer(self, entry: _Line) -> None:
         self._prompt_at = None
@@ -233,6 +238,10 @@ class ClaudeReader(TranscriptReader):
         if entry.request_ref:
             if request := self._requests.get(entry.request_ref):
                 self._settle_request(request)
+            else:
+                self._answered[entry.request_ref] = None
+                if len(self._answered) > ANSWERED_MAX:
+                    del self._answered[next(iter(self._answered))]
         elif not self._requests and is_new:
             self._settle_by_order(seconds(entry.timestamp))
 
