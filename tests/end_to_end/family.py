@@ -25,7 +25,7 @@ from tests.integration.world import Home, tellwire_command, until
 TASK = "Count the lines of the parser."
 RESULT = "The parser has 42 lines."
 SPAWN_S = 90.0
-REQUEST_S = 60.0
+REQUEST_S = 90.0
 OWN_WORDS: dict[str, tuple[str, ...]] = {
     "codex": ("--dangerously-bypass-hook-trust",),
     "gemini": ("-m", "gemini-2.5-pro"),

@@ -24,7 +24,7 @@ from tests.end_to_end.trust import trusted
 TABLE = ROOT / "docs" / "delivery-matrix.md"
 WRITING = os.environ.get("TELLWIRE_MATRIX") == "write"
 ATTEMPTS = 2
-ATTEMPT_S = 150
+ATTEMPT_S = 240
 ENDING_S = 30
 PROPERTY = "matrix"
 """Under which a test's report has the outcome."""

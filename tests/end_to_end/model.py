@@ -17,8 +17,8 @@ from tests.end_to_end.http import Asked, read_request, write_events, write_json
 from tests.end_to_end.script import Reply, Request, Step, Turn, ready, say
 from tests.end_to_end.wires import anthropic, chat, gemini, responses
 
-HOLD_S = 90.0
-WITHIN_S = 45.0
+HOLD_S = 180.0
+WITHIN_S = 90.0
 LINE_BYTES_MAX = 1 << 20
 DONE = say("done")
 SIDE = say("ok")

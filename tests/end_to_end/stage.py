@@ -33,9 +33,9 @@ LARGE = "".join(f"row {number:04} of the report".ljust(63, ".") + "\n" for numbe
 LOOK = call("list_peers")
 END = say(FINAL)
 INSTALL_S = 60.0
-READ_S = 30.0
-REQUEST_S = 45.0
-ENDING_S = 10.0
+READ_S = 90.0
+REQUEST_S = 90.0
+ENDING_S = 30.0
 WAKE_RETRY_S = 2
 """Instead of a minute, after a woken turn that failed."""
 

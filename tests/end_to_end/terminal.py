@@ -21,7 +21,7 @@ set -g remain-on-exit on
 set -s escape-time 0
 set -g history-limit 5000
 """
-SHOWN_S = 45.0
+SHOWN_S = 90.0
 COMMAND_S = 10.0
 HAND_S = 0.3
 """Between two keys of a person. Clients take what comes faster for pasted text, or for one key."""

@@ -41,7 +41,7 @@ APART_S = 6.0
 STALL_S = 10.0
 MAIN = "import sys; from tellwire.cli.main import main; sys.exit(main())"
 HOOK_S = 2.0
-BUSY_S = 3.0
+BUSY_S = 5.0
 """What a busy machine may add to a turn."""
 impossible("mcp", "no broker at start", "a server cannot start a turn; its shim starts the broker")
 impossible("mcp", "two in one folder", "a server cannot start a turn; each session fetches its own mail")
