@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from tellwire.broker.identity import Process, ancestry, is_alive
+from tellwire.broker.identity import Process, ancestry, is_alive, read_process
 from tellwire.core.agents.speaking import Known, Verdict, is_adrift, judge
 from tellwire.core.agents.speaking import Process as AnyProcess
 from tellwire.core.state import State
@@ -25,10 +26,11 @@ SHOWING = frozenset(
         *("ghostty", "gnome-terminal-server", "kgx", "kitty", "konsole", "lxterminal", "mate-terminal"),
         *("ptyxis", "qterminal", "rio", "rxvt", "st", "tilix", "urxvt", "urxvtd", "wezterm-gui", "windsurf"),
         *("xfce4-terminal", "xterm", "yakuake", "zed-editor"),
-        *("sshd", "sshd-session", "login", "cron", "crond", "atd"),
     }
 )
-"""Programs that show terminals to a person, let one log in, or run what one has planned."""
+"""Programs that show terminals to a person."""
+SERVICES = frozenset({"sshd", "sshd-session", "login", "cron", "crond", "atd"})
+"""Programs of root that let a person log in, or run what one has planned."""
 AS_NODE = b"ELECTRON_RUN_AS_NODE="
 """In its environment an editor is no editor, but a runtime for any program."""
 
@@ -81,17 +83,9 @@ class Origins:
 
     def shows(self, process: AnyProcess, /) -> bool:
         """Whether a program of the system's own shows a terminal to a person, or lets one log in."""
-        if process.name[:15] not in SHOWN_NAMES:
-            return False
-        try:
-            if os.stat(f"/proc/{process.pid}").st_uid != os.getuid():
-                return True  # no agent of ours can have given that name to another user's process
-            path = os.readlink(f"/proc/{process.pid}/exe")
-            with open(f"/proc/{process.pid}/environ", "rb") as file:
-                as_node = any(each.startswith(AS_NODE) for each in file.read().split(b"\0"))
-        except OSError:
-            return False
-        return path.startswith(SYSTEM_FOLDERS) and os.path.basename(path) in SHOWING and not as_node
+        if process.name in SERVICES:
+            return _is_anothers(process.pid) or _is_login(process)
+        return process.name[:15] in SHOWN_NAMES and (_is_anothers(process.pid) or _is_installed(process.pid))
 
     def watching(self, server: AnyProcess, leader: AnyProcess, /) -> Sequence[Sequence[Process]]:
         """The attached clients of a tmux server; each has to be the same program as the server."""
@@ -117,6 +111,39 @@ def control_group(pid: int) -> str:
             return file.read(65_536)
     except OSError:
         return ""
+
+
+def _is_anothers(pid: int) -> bool:
+    """Whether another user runs a process, so that no agent of ours can have given it its name.
+
+    Not by its effective user: anybody may call a set-user-id program by any name.
+    """
+    with suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("Uid:"):
+                return int(line.split()[1]) != os.getuid()
+    return False
+
+
+def _is_login(process: AnyProcess) -> bool:
+    """Whether a service of root's has begun this part of itself, which runs as the user who has logged in.
+
+    A service that a user starts is no proof of a person: an agent may start an sshd of its own.
+    """
+    above = read_process(process.parent)
+    return above is not None and above.name in SERVICES and _is_anothers(above.pid)
+
+
+def _is_installed(pid: int) -> bool:
+    """Whether a process runs a program of `SHOWING` out of a folder of the system, and nothing else by it."""
+    try:
+        path = os.readlink(f"/proc/{pid}/exe")
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            as_node = any(each.startswith(AS_NODE) for each in file.read().split(b"\0"))
+        same = os.path.samestat(os.stat(f"/proc/{pid}/exe"), os.stat(path))  # not mounted over it
+    except OSError:
+        return False
+    return path.startswith(SYSTEM_FOLDERS) and os.path.basename(path) in SHOWING and same and not as_node
 
 
 def needs_tmux(chain: Sequence[Process]) -> bool:
