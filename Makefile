@@ -33,6 +33,7 @@ up: setup ## run the broker in the foreground
 
 test-setup:
 	@PYTHON='$(PYTHON)' scripts/setup zsh tmux
+	@scripts/setup-debs openssh-server openssh-client sudo cron
 
 # Six at a time on two cores: the tests of processes wait more than they work. All tests of a file run in one
 # worker, the longest files first (tests/conftest.py). The counter counts tests that are done.
@@ -86,5 +87,5 @@ bench-quick: bench-setup ## the same in a minute, with wider error bars
 	@$(BIN)/python -m bench --quick
 
 clean: ## remove .venv, caches and build output
-	rm -rf .venv .venv.lock .node .clients build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache
+	rm -rf .venv .venv.lock .node .clients .debs build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

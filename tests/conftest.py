@@ -54,6 +54,13 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     items.sort(key=rank)  # stable: within a file nothing changes
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tests that need what this machine cannot give do not run; whoever reads the result is to know which."""
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+        terminalreporter.write_line(f"DID NOT RUN: {report.nodeid}: {reason}", red=True, bold=True)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     target: str | None = session.config.getoption("--requirements-to")
     if target is None:

@@ -45,14 +45,14 @@ class Ended(NamedTuple):
 class Shell:
     """A person's shell on a terminal of its own, opened by this process as by a terminal program."""
 
-    def __init__(self, home: Home, folder: Path) -> None:
+    def __init__(self, home: Home, folder: Path, *program: str) -> None:
         self._folder = folder
         self._number = 0
         master, slave = pty.openpty()
         self._screen = b""
         self.environment = {**home.environment(), "PS1": "", "TERM": "xterm", "HISTFILE": "/dev/null"}
         self.process = subprocess.Popen(
-            ["bash", "--noprofile", "--norc", "-i"],
+            program or ("bash", "--noprofile", "--norc", "-i"),
             env=self.environment,
             cwd=ROOT,
             stdin=slave,
@@ -70,6 +70,11 @@ class Shell:
             self._screen += os.read(self._master, 65_536)
         except OSError:
             asyncio.get_running_loop().remove_reader(self._master)
+
+    @property
+    def screen(self) -> str:
+        """All that it has shown."""
+        return self._screen.decode(errors="replace")
 
     def type(self, text: str) -> None:
         """Press these keys."""
