@@ -165,6 +165,22 @@ def test_the_proof_follows_the_journal_also_if_it_is_never_idle(tmp_path: Path) 
     assert bench.life.engine.state.seq - head.seq <= 150  # two seconds' worth
 
 
+def test_the_proof_is_written_once_a_second_under_load_for_it_costs_a_sync(tmp_path: Path) -> None:
+    path = tmp_path / "tellwire.db"
+    bench = Bench(SqliteJournal(path), Limits())
+    idle = Idle(bench)
+    alice, _bob = bench.join("alice"), bench.join("bob")
+    monotonic = bench.life.engine.clock.monotonic
+    began, heads = monotonic(), set[int]()
+    while monotonic() - began < 6.0:
+        send(bench, alice, "more")
+        delay, act = idle.timers.pop(0)
+        idle.time.pass_by(delay)
+        act()
+        heads |= {head.seq for head in [load_head(path)] if head is not None}
+    assert len(heads) <= 8
+
+
 def test_idle_moments_fill_the_derived_tables_and_come_to_rest(bench: Bench) -> None:
     idle = Idle(bench)
     alice, bob = bench.join("alice"), bench.join("bob")

@@ -88,7 +88,9 @@ class Housekeeping:
         seq = self._engine.state.seq
         lag = seq - self._snapshot_seq
         # A snapshot costs as much as the state is large: the more is open, the rarer.
-        if lag >= SNAPSHOT_EVENTS_MAX + self._engine.state.waiting() or (idle and lag >= SNAPSHOT_EVENTS):
+        if (idle and lag >= SNAPSHOT_EVENTS) or (
+            lag >= SNAPSHOT_EVENTS_MAX and lag >= SNAPSHOT_EVENTS_MAX + self._engine.state.waiting()
+        ):
             self.snapshot()
             return True
         if idle or seq - self._journal.derived() > LAG_EVENTS_MAX:
@@ -117,6 +119,7 @@ class Housekeeping:
 
     def _save_head_late(self) -> None:
         self._head_waits = False
+        self._head_at = self._engine.clock.monotonic() + HEAD_EVERY_S
         try:
             self._journal.save_head()
         except TellwireError as error:
