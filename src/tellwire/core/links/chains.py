@@ -17,6 +17,7 @@ from tellwire.core.context import Context, Decision
 from tellwire.core.mail.notices import Post, is_held
 from tellwire.core.state import Agent, Receipt, State
 from tellwire.protocol.addresses import OPERATOR
+from tellwire.protocol.events import MessageQueued
 
 FRESH = -1
 """Instead of a number of hops: new work began the turn."""
@@ -40,10 +41,10 @@ def hops_of(sender: Agent, context: Context) -> int:
     return 1 if sender.hops == FRESH or context.prompted(sender.id) else sender.hops + 1
 
 
-def reckon(sender: Agent, recipients: list[Agent], context: Context) -> tuple[int, bool]:
-    """The hops of what an agent sends, and whether it begins no turn any more."""
+def chained(event: MessageQueued, sender: Agent, recipients: list[Agent], context: Context) -> MessageQueued:
+    """What an agent sends, with its hops, and weak if it begins no turn any more."""
     hops = hops_of(sender, context)
-    return hops, hops > 0 and is_over(hops, recipients, context)
+    return replace(event, hops=hops, weak=is_over(hops, recipients, context)) if hops > 0 else event
 
 
 def is_over(hops: int, recipients: Iterable[Agent], context: Context) -> bool:

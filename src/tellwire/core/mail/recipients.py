@@ -31,6 +31,7 @@ class Told(NamedTuple):
 
 
 TO_SEVERAL = Told("sent")
+RECEIVED = Told("received")
 
 
 def admit(found: Route, size: int, context: Context) -> tuple[list[Agent], list[Outcome]]:
@@ -64,7 +65,7 @@ def status_of(agent: Agent, context: Context) -> Told:
         return Told("queued", note)
     contact = context.contact(agent.id)
     if contact is None:
-        return Told("received", note)
+        return Told("received", note) if note else RECEIVED
     found = reach(contact, context.now)
     return Told("received", note or found.why) if found.reached else Told("queued", note, found.why)
 

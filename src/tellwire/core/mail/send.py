@@ -14,7 +14,7 @@ from tellwire.core.agents.roster import caller_agent
 from tellwire.core.children.answers import answers, settle_sent
 from tellwire.core.context import Context, Decision
 from tellwire.core.limits import check_depth
-from tellwire.core.links.chains import hold_back, reckon
+from tellwire.core.links.chains import chained, hold_back
 from tellwire.core.links.fanout import apply_crossing
 from tellwire.core.links.listeners import begin_listening
 from tellwire.core.links.sends import decide_say
@@ -50,7 +50,8 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
     digest = digest_of(to, body)
     if operation.key and (earlier := sent_earlier(sender, operation, digest, context)) is not None:
         return Decision(told_again(state, earlier, context))
-    check_kept(sender, size, context)
+    if context.kept.get(sender.id, 0) + size > limits.sender_bytes_max:
+        check_kept(sender, size, context)
     found = route(state, sender, operation.to, context)
     if (outcome := found.outcome) is not None:
         return decide_say(state, sender, operation, context) if outcome is ON_LINK else Decision(outcome)
@@ -59,31 +60,21 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
         reached, outcomes = _admit(state, sender, found, operation, size, context)
     if not reached:
         return Decision(Sent(status="sent", note="Nobody was reached.", recipients=outcomes))
-    recipients = [agent.id for agent in reached]
-    evidence, note = correlate(sender, operation.re, recipients, context) if operation.re else ([], "")
-    status, said, why = TO_SEVERAL if found.several else status_of(reached[0], context)
+    ids, re, several = [agent.id for agent in reached], operation.re or "", found.several
+    evidence, note = correlate(sender, re, ids, context) if re else ([], "")
+    status, said, why = TO_SEVERAL if several else status_of(reached[0], context)
     note = f"{note} {said}".strip() if said else note
-    hops, held = reckon(sender, reached, context)
+    kind, mode, key = operation.kind or ("response" if re else "request"), operation.mode or "", operation.key
     event = MessageQueued(  # by position: this is the hottest line of all
-        sender.id,
-        sender.name,
-        to,
-        recipients,
-        size,
-        digest,
-        ttl_s,
-        operation.kind or ("response" if operation.re else "request"),
-        operation.re or "",
-        operation.mode or "",
-        is_json,
-        extra,
-        *(operation.key, found.several, "", 0, hops, "", held),
+        sender.id, sender.name, to, ids, size, digest, ttl_s, kind, re, mode, is_json, extra, key, several
     )
+    if sender.turns or sender.hops > 0:
+        event = chained(event, sender, reached, context)
     seq = state.seq + len(evidence) + 1
     after = settle_sent(state, sender, event, seq, context) if state.children else []
     sent = Sent(id=format_id("m", seq), status=status, note=note, why=why, recipients=outcomes)
     decision = Decision(sent, [*evidence, event, *after], [body])  # `read` goes before the reply
-    return hold_back(state, sender, reached, decision, context) if held else decision
+    return hold_back(state, sender, reached, decision, context) if event.weak else decision
 
 
 def _admit(
@@ -122,7 +113,9 @@ def apply_queued(state: State, event: MessageQueued) -> None:
     deadline = state.awake + event.ttl_s
     for agent_id in event.recipients:
         agent = state.agents[agent_id]
-        receipt = Receipt(sender_id, event.size, deadline, weak=event.weak, hops=event.hops)
+        receipt = Receipt(sender_id, event.size, deadline)
+        if event.hops or event.weak:
+            receipt.hops, receipt.weak = event.hops, event.weak
         if not sender_id and event.sender_name != SYSTEM:
             receipt.quotes = True
         agent.pending[state.seq] = receipt
