@@ -61,6 +61,8 @@ from tellwire.protocol.operations.messages import ClaimMessages, Sent
 log = logging.getLogger("tellwire.engine")
 
 NOBODY = Caller(kind="script")
+FOLLOWED = frozenset({ClaimMessages, RegisterAgent, UpdateAgent, PlaceSession, UnregisterAgent, WatchFeed})
+"""What means something for the connection on which it was asked."""
 NOT_NOW = ("storage_full", "storage_gone")
 """Nothing was saved, and reading goes on."""
 
@@ -237,7 +239,7 @@ class Engine:
 
     def _run(self, tick: Tick, job: Job) -> None:
         source, n, command = job
-        context = self._context
+        context, kind = self._context, type(command)
         if source is None:
             context.caller = NOBODY
         else:
@@ -245,8 +247,8 @@ class Engine:
             context.group = source.group
         if type(command) is EndSession and self.delivery.client_of(command.agent) is not source:
             return  # the connection that is gone is no longer the one that matters
-        if source is not None and type(command) in self.slow:
-            self.slow[type(command)](source, n, command)
+        if source is not None and kind in self.slow:
+            self.slow[kind](source, n, command)
             tick.answers.append((source, 0, Done()))  # no answer yet, but the call is no longer queued
             return
         decision = self._answer(command)
@@ -266,7 +268,7 @@ class Engine:
             if type(reply) is Sent:
                 if not reply.id or reply.recipients:
                     tick.refused.append((source.caller, command, reply))
-            else:
+            elif kind in FOLLOWED:
                 self._follow(tick, source, command, reply)
 
     def _follow(self, tick: Tick, source: Source, command: Any, reply: Any) -> None:
@@ -340,22 +342,22 @@ class Engine:
         self._gathering.end(began)
 
     def _speak(self, tick: Tick) -> None:
-        touched: dict[int, Source] = {}
+        touched: dict[Source, None] = {}
         for source, n, answer in tick.answers:
             if n:
                 if isinstance(answer, TellwireError):
                     source.refuse(n, answer)
                 else:
                     source.answer(n, answer)
-            touched[id(source)] = source
+            touched[source] = None
         if tick.handed:
             for source in self.delivery.offer(self.state, tick.handed, tick.fresh):
-                touched[id(source)] = source
+                touched[source] = None
         for source in self.delivery.tell(self.state):
-            touched[id(source)] = source
+            touched[source] = None
         dismiss_replaced(tick)
         self.delivery.settle(self.state)
-        for source in touched.values():
+        for source in touched:
             source.flush()
 
     # -- when the disk says no ------------------------------------------------------------------------
