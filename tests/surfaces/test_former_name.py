@@ -34,6 +34,8 @@ ANOTHERS = {
     ".pi/agent/extensions/palaver.ts": "// An extension of another program.\n",
 }
 """Those of somebody who has another program of that name."""
+LATER = ("tui.jsonc", "screen.js")
+"""What nothing of the former name has ever written."""
 
 
 @pytest.fixture
@@ -53,6 +55,10 @@ def install_then(me: Person, *words: str) -> None:
     assert (done.code, done.err) == (0, "")
     old_home = me.state.with_name("palaver")
     me.state.rename(old_home)
+    for path in [path for name in LATER for path in me.home.rglob(name)]:
+        path.unlink()
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()
     for path in sorted(path for path in me.home.rglob("*") if path.is_file()):
         text = path.read_text("utf-8")
         if then(text) != text:
@@ -61,6 +67,7 @@ def install_then(me: Person, *words: str) -> None:
             path.rename(path.with_name(then(path.name)))
     records = old_home / "installed.json"
     known = json.loads(records.read_text("utf-8"))
+    known["files"] = [each for each in known["files"] if Path(each["path"]).name not in LATER]
     for record in known["files"]:
         record["written_sha256"] = hashlib.sha256(Path(record["path"]).read_bytes()).hexdigest()
     records.write_text(json.dumps(known), "utf-8")

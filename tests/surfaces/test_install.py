@@ -183,6 +183,8 @@ def test_a_project_gets_files_of_its_own(me: Person) -> None:
         ".gemini/settings.json",
         "opencode.json",
         ".opencode/plugins/tellwire.js",
+        ".opencode/tui.jsonc",
+        ".opencode/tellwire/screen.js",
         ".pi/extensions/tellwire.ts",
     }
     assert set(me.files()) == {f"project/{name}" for name in names}

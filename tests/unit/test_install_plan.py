@@ -262,7 +262,7 @@ def test_a_foreign_hook_in_our_group_stays(here: Desk) -> None:
 
 
 def test_one_word_for_all_permissions_becomes_a_rule_and_a_word_again(here: Desk) -> None:
-    target, _ = here.targets("opencode")
+    target, *_ = here.targets("opencode")
     write(target.path, '{"permission": "ask"}')
     here.install("opencode")
     assert meaning(target)["permission"] == {"*": "ask", "tellwire_*": "allow"}
@@ -272,10 +272,23 @@ def test_one_word_for_all_permissions_becomes_a_rule_and_a_word_again(here: Desk
 
 
 def test_where_everything_is_allowed_no_rule_is_needed(here: Desk) -> None:
-    target, _ = here.targets("opencode")
+    target, *_ = here.targets("opencode")
     write(target.path, '{"permission": "allow"}')
     here.install("opencode")
     assert meaning(target)["permission"] == "allow"
+
+
+def test_opencode_s_screen_gets_a_file_that_does_not_keep_it_from_moving_older_settings(here: Desk) -> None:
+    _, _, screen, plugin = here.targets("opencode")
+    here.install("opencode")
+    folder = here.root / ".config" / "opencode"
+    assert meaning(screen)["plugin"] == ["./tellwire/screen.js"]
+    assert (folder / "tui.jsonc", folder / "tellwire/screen.js") == (Path(screen.path), Path(plugin.path))
+    assert not (folder / "tui.json").exists()
+    here.uninstall("opencode")
+    write(str(folder / "tui.json"), '{"plugin": ["mine"]}')
+    here.install("opencode")
+    assert json.loads((folder / "tui.json").read_text())["plugin"] == ["mine", "./tellwire/screen.js"]
 
 
 def test_opencode_keeps_the_name_of_its_file(here: Desk) -> None:
@@ -333,6 +346,8 @@ def test_variables_of_the_clients_are_followed(tmp_path: Path) -> None:
         "/g/.gemini/settings.json",
         "/x/opencode/opencode.json",
         "/x/opencode/plugins/tellwire.js",
+        "/x/opencode/tui.jsonc",
+        "/x/opencode/tellwire/screen.js",
         "/p/extensions/tellwire.ts",
     ]
 

@@ -1,8 +1,10 @@
 """OpenCode: sessions of one process, sub-agents in sessions of their own. Seen with 1.18.33.
 
 Mail goes into a tool's result, or into the session as a message: when the model's text is whole, which keeps
-the turn going, and when it is idle, which begins one. Not covered: a terminal in which nothing was said yet
-has no session to wake; of several main sessions in one process the one that spoke last gets the mail.
+the turn going, and when it is idle, which begins one. Only a plugin of its screen learns which session its
+human sees (`screen.js`): a session that was left with `/new` is not woken. Not covered: a terminal in which
+nothing was said yet has no session to wake; without a screen of its own (`attach`, the web), the session that
+spoke last gets the mail.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""OpenCode: an MCP server, a rule that allows its tools, and a plugin."""
+"""OpenCode: an MCP server, a rule that allows its tools, and two plugins: of its server and of its screen."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ import os
 from pathlib import Path
 
 from tellwire.clients.client import SERVER, Place, Programs, Target
-from tellwire.clients.entries import Member, Rule
+from tellwire.clients.entries import Item, Member, Rule
 from tellwire.clients.plugin import plugin_target
 
 KIND = "opencode"
 ASSET = Path(__file__).with_name("plugin.js")
+SCREEN_ASSET = Path(__file__).with_name("screen.js")
 NAMES = ("opencode.json", "opencode.jsonc")
 SCHEMA = {"$schema": "https://opencode.ai/config.json"}
 PLUGIN = f"plugins/{SERVER}.js"
+SCREEN_NAMES = ("tui.json", "tui.jsonc")
+"""Settings of its screen. We do not make the first: where there is none, it moves older settings there."""
+SCREEN_SCHEMA = {"$schema": "https://opencode.ai/tui.json"}
+SCREEN = f"{SERVER}/screen.js"
+"""Not among the plugins of its server, all of which it loads."""
 
 
 def targets(place: Place, programs: Programs) -> list[Target]:
-    """The file that is there, else `opencode.json`; and the folder of plugins."""
+    """The file that is there, else `opencode.json`; the folder of plugins; and the same for its screen."""
     config = place.env.get("XDG_CONFIG_HOME") or os.path.join(place.home, ".config")
     folder = plugins = os.path.join(config, "opencode")
     if place.scope == "project":
         folder, plugins = place.project, os.path.join(place.project, ".opencode")
-    paths = [os.path.join(folder, name) for name in NAMES]
-    path = next((each for each in paths if os.path.lexists(each)), paths[0])
+    path = _first(folder, NAMES) or os.path.join(folder, NAMES[0])
+    screen = _first(plugins, SCREEN_NAMES) or os.path.join(plugins, SCREEN_NAMES[1])
     entries = (
         Member(("mcp", SERVER), {"type": "local", "command": list(programs.server)}),
         Rule(("permission", f"{SERVER}_*"), "allow"),
@@ -31,4 +37,17 @@ def targets(place: Place, programs: Programs) -> list[Target]:
     return [
         Target(path=path, format="jsonc", entries=entries, trimmings=SCHEMA),
         plugin_target(os.path.join(plugins, PLUGIN), ASSET, programs),
+        Target(
+            path=screen,
+            format="jsonc",
+            entries=(Item(("plugin",), f"./{SCREEN}"),),
+            trimmings=SCREEN_SCHEMA,
+        ),
+        plugin_target(os.path.join(plugins, SCREEN), SCREEN_ASSET, programs),
     ]
+
+
+def _first(folder: str, names: tuple[str, ...]) -> str:
+    """The first of some files that is there."""
+    paths = (os.path.join(folder, name) for name in names)
+    return next(filter(os.path.lexists, paths), "")

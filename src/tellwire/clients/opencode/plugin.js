@@ -19,7 +19,8 @@ const TOLD_MAX = 300
 const WRITERS = new Set(["write", "edit", "multiedit", "patch", "apply_patch"])
 const TOLD_CHARS = 600000
 
-// One process has one poll, whichever of its projects loaded this file; the session that spoke last is woken.
+// One process has one poll, whichever of its projects loaded this file; the session that spoke last is woken,
+// as long as its human sees it.
 // After one wait for the broker in vain the rest of the turn does not wait again.
 const shared = (globalThis[Symbol.for("tellwire")] ??= { polling: false, stalled: false })
 // `opencode run` ends with its turn, and nothing may keep it.
@@ -199,6 +200,30 @@ export const Tellwire = async ({ client, directory }) => {
     return it.busy ? { hook_event_name: "busy", ...about } : { hook_event_name: "session_started", ...about, ...it.held }
   }
 
+  // Which session is on the screen now, "" for none, as our other plugin tells. While its human sees none in which
+  // something was said, nothing wakes: mail waits for the next prompt.
+  const onShown = (id) => {
+    const it = sessions.get(id)
+    if (it?.child || (shared.wake === wake && current === id)) return
+    if (it?.speaker) {
+      current = id
+      stop() // what is being asked is about the session before
+      start()
+    } else if (shared.wake === wake) stop()
+  }
+
+  const start = () => {
+    Object.assign(shared, { wake, about, told })
+    void poll()
+  }
+  const stop = () => {
+    shared.wake = undefined
+    shared.abort?.abort()
+  }
+  const screen = headless ? undefined : new BroadcastChannel("tellwire")
+  if (screen) screen.onmessage = ({ data }) => onShown(data)
+  screen?.unref?.()
+
   const onEvent = async ({ event }) => {
     const { sessionID: id, info, error } = event.properties ?? {}
     if (event.type === "session.created") session(info.id).child = Boolean(info.parentID)
@@ -230,8 +255,7 @@ export const Tellwire = async ({ client, directory }) => {
     if (!(await isMain(id))) return
     it.busy = true
     current = id
-    Object.assign(shared, { wake, about, told })
-    void poll()
+    start()
     const last = output.parts.at(-1)
     const own = output.parts.some((part) => part.type === "text" && part.text.search(MARK) >= 0)
     const words = output.parts.map((part) => (part.type === "text" ? part.text : "")).join("\n")
@@ -321,9 +345,8 @@ export const Tellwire = async ({ client, directory }) => {
       session(sessionID).summarising = 1
     }),
     dispose: async () => {
-      if (shared.wake !== wake) return
-      shared.wake = undefined
-      shared.abort?.abort()
+      screen?.close()
+      if (shared.wake === wake) stop()
     },
   }
 }

@@ -21,6 +21,9 @@ HOLD_S = 25.0
 TELL_S = 3.0
 TOLD = "session_told"
 PLUGIN = "plugin"
+NOT_POLLING = (
+    "its plugin does not poll: nothing was said yet in the session that its human sees, or it runs headless"
+)
 PIDS = range(1, 1 << 31)
 
 
@@ -137,7 +140,7 @@ class PluginDoor:
     def path_of(self, agent: Agent) -> PathRecord:
         """Whether the plugin in the agent's client polls."""
         works = agent.owner in self._polls
-        note = "" if works else "its plugin does not poll: nothing was said in it yet, or it runs headless"
+        note = "" if works else NOT_POLLING
         return PathRecord(name=PLUGIN, works=works, note=note, wakes=True)
 
     async def ask(self, agent: Agent) -> list[dict[str, Any]] | None:
