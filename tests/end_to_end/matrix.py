@@ -109,6 +109,10 @@ REMARKS = {
     ("codex", "/clear or /new"): (
         "with its first prompt; until its MCP server has started, the one before it may still get mail"
     ),
+    ("opencode", "two in one folder"): (
+        "of two that start at the same moment in a home where it never ran, the screen of one may stay "
+        "blank: seen in 2 of 10 such starts without tellwire"
+    ),
     ("opencode", "/clear or /new"): BY_TYPING,
     **{
         ("gemini", column): BY_TYPING
