@@ -6,7 +6,7 @@ from bench.engines.tellwire_broker import TellwireEngine
 from bench.mcp_process import opened_shim
 from bench.report import Detail, Ratio, Section
 from bench.workshop import Workshop
-from tellwire.protocol.dialects import DIALECTS
+from tellwire.mcp.dialects import DIALECTS
 
 
 def measure_mcp_schema(workshop: Workshop) -> Section:

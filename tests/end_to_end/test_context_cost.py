@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from tellwire.protocol.dialects import TELLWIRE, tools_of
-from tellwire.protocol.tool import CORE
+from tellwire.mcp.dialects.tellwire import TELLWIRE
+from tellwire.mcp.dialects.tool import tools_of
+from tellwire.protocol.relay import CORE
 from tests.end_to_end.programs import PROGRAMS
 from tests.end_to_end.script import Request, Step, call, message_id, say
 from tests.end_to_end.stage import END, FINAL, LOOK, QUESTION, open_stage

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.protocol.dialects import ALL
+from tellwire.protocol.relay import ALL
 from tests.integration.world import Home
 from tests.surfaces.cli_world import run_at_terminal
 from tests.surfaces.mcp_client import Enter, broker_home, check_harmless, sessions

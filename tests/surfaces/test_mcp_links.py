@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tellwire.protocol.tool import ALL
+from tellwire.protocol.relay import ALL
 from tests.integration.world import Home
 from tests.surfaces.mcp_client import (
     AUTO,

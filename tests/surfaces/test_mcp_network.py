@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tellwire.core.mail.modes import MODES
-from tellwire.protocol.dialects import DIALECTS
+from tellwire.mcp.dialects import DIALECTS
 from tests.integration.world import Home, until
 from tests.surfaces.mcp_client import FORGED, Enter, Session, broker_home, check_harmless, sessions
 

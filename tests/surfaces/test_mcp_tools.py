@@ -12,7 +12,10 @@ import pytest
 
 from tellwire.core.limits import Limits
 from tellwire.core.mail.modes import MODES
-from tellwire.protocol.dialects import ALL, CORE, DIALECTS, TELLWIRE, tools_of
+from tellwire.mcp.dialects import DIALECTS
+from tellwire.mcp.dialects.tellwire import TELLWIRE
+from tellwire.mcp.dialects.tool import tools_of
+from tellwire.protocol.relay import ALL, CORE
 from tests.integration.world import Home
 from tests.surfaces.mcp_client import (
     AUTO,

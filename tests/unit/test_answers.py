@@ -8,8 +8,8 @@ import pytest
 
 from tellwire.mcp.dialects import agent_network as network
 from tellwire.mcp.dialects import tellwire as answers
-from tellwire.mcp.dialects.tellwire import Answer
-from tellwire.protocol.dialects import AGENT_NETWORK
+from tellwire.mcp.dialects.agent_network import AGENT_NETWORK
+from tellwire.mcp.dialects.answer import Answer, refusal, with_waiting
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.agents import AgentList, AgentRecord, Done
 from tellwire.protocol.operations.history import History, HistoryRecord
@@ -227,21 +227,21 @@ def test_how_far_a_message_got_stands_one_recipient_a_line() -> None:
 
 @pytest.mark.parametrize(("waiting", "words"), [(1, "1 message waits"), (7, "7 messages wait")])
 def test_every_answer_tells_how_many_messages_wait(waiting: int, words: str) -> None:
-    said = answers.with_waiting(Answer("Done.", {}), waiting)
+    said = with_waiting(Answer("Done.", {}), waiting)
     assert said.text.startswith(f"Done.\n[tellwire: {words}")
     assert "call get_messages" in said.text
     assert said.data == {"waiting": waiting}
-    assert answers.with_waiting(Answer("Done.", {}), 0) == Answer("Done.", {})
+    assert with_waiting(Answer("Done.", {}), 0) == Answer("Done.", {})
 
 
 @pytest.mark.parametrize("code", ERRORS)
 def test_a_refusal_tells_what_is_wrong_and_what_a_model_can_do(code: str) -> None:
-    said = answers.refusal(TellwireError(code, "It does not work."))
+    said = refusal(TellwireError(code, "It does not work."))
     assert said.failed
     assert said.text.startswith("It does not work. ")
     assert said.data["error"].keys() == {"code", "message", "advice"}
     assert said.data["error"]["code"] == code
-    own = answers.refusal(TellwireError(code, "It does not work.", "Do that."))
+    own = refusal(TellwireError(code, "It does not work.", "Do that."))
     assert own.text == "It does not work. Do that."
     for word in ("peers(all=True)", "tellwire.connect", "request id", "docs/"):
         assert word not in said.text or code in ("unknown_operation", "timeout"), "words for programs"
@@ -265,7 +265,7 @@ def test_a_refusal_tells_what_is_wrong_and_what_a_model_can_do(code: str) -> Non
             answers.say_agent(agent(kind=FORGED, group=FORGED, metadata={FORGED: FORGED}), own=False),
             id="agent",
         ),
-        pytest.param(answers.refusal(TellwireError("bad_request", FORGED)), id="refusal"),
+        pytest.param(refusal(TellwireError("bad_request", FORGED)), id="refusal"),
         pytest.param(
             answers.say_history(
                 History(messages=[HistoryRecord(id="m4", sender="bob", to="alice", body=FORGED, sent_at=1)]),

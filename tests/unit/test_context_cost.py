@@ -12,10 +12,12 @@ from tellwire.clients.codex.facts import CODEX
 from tellwire.core.mail.framing import render_batch, render_message, render_network
 from tellwire.core.state import Agent
 from tellwire.mcp.bootstrap import describe
+from tellwire.mcp.dialects import DIALECTS
+from tellwire.mcp.dialects.tellwire import TELLWIRE
+from tellwire.mcp.dialects.tool import tools_of
 from tellwire.mcp.instructions import instructions
-from tellwire.protocol.dialects import DIALECTS, TELLWIRE, tools_of
 from tellwire.protocol.operations.messages import MessageRecord
-from tellwire.protocol.tool import CORE
+from tellwire.protocol.relay import CORE
 
 NAME = "backend-main"
 LABEL = "k7qd"

@@ -11,16 +11,20 @@ import pytest
 
 from tellwire.core.mail.modes import MODES
 from tellwire.mcp.bootstrap import describe
+from tellwire.mcp.dialects import DIALECTS
+from tellwire.mcp.dialects.agent_network import AGENT_NETWORK
+from tellwire.mcp.dialects.f2 import F2
+from tellwire.mcp.dialects.tellwire import TELLWIRE
+from tellwire.mcp.dialects.tool import Dialect, Tool, tools_of
 from tellwire.mcp.forms import WAIT, form_of
 from tellwire.mcp.instructions import instructions
-from tellwire.protocol.dialects import AGENT_NETWORK, DIALECTS, F2, TELLWIRE, tools_of
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations import OPERATIONS
 from tellwire.protocol.operations.agents import RegisterAgent
 from tellwire.protocol.operations.base import MCP, Operation
 from tellwire.protocol.operations.children import StopAgent
 from tellwire.protocol.operations.messages import SendMessage
-from tellwire.protocol.tool import ALL, CORE, Dialect, Tool
+from tellwire.protocol.relay import ALL, CORE, DIALECT_NAMES
 
 EVERY_TOOL = [
     pytest.param(tool, id=f"{dialect.name}-{tool.name}")
@@ -125,6 +129,10 @@ def test_the_modes_are_named_where_a_message_is_sent(dialect: Dialect) -> None:
     sends = [tool for tool in dialect.tools if tool.operation is SendMessage]
     assert all(schema(tool)["properties"]["mode"]["enum"] == sorted(MODES) for tool in sends)
     assert all(mode in instructions(dialect, "alice") for mode in MODES)
+
+
+def test_a_shim_can_ask_for_every_dialect_and_for_no_other() -> None:
+    assert set(DIALECT_NAMES) == set(DIALECTS)
 
 
 # -- parity with the operations -----------------------------------------------------------------------

@@ -8,8 +8,7 @@ import sys
 import click
 
 from tellwire.protocol.addresses import parse_name
-from tellwire.protocol.dialects import DIALECTS
-from tellwire.protocol.tool import ALL, CORE
+from tellwire.protocol.relay import ALL, CORE, DIALECT_NAMES
 
 SHIM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "relay", "mcp_shim.py")
 
@@ -24,7 +23,7 @@ def shim_command(**options: str | None) -> list[str]:
 @click.option("--name", metavar="NAME", help="The agent's name (default: from the folder and the client).")
 @click.option(
     "--dialect",
-    type=click.Choice(sorted(DIALECTS)),
+    type=click.Choice(sorted(DIALECT_NAMES)),
     default="tellwire",
     help="Which set of tool names to speak.",
 )

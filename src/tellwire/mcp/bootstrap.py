@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import msgspec
 
+from tellwire.mcp.dialects import DIALECTS
+from tellwire.mcp.dialects.tool import Tool, tools_of
 from tellwire.mcp.forms import form_of
 from tellwire.mcp.instructions import instructions
 from tellwire.mcp.membership import Joining
 from tellwire.mcp.session import ShimSession
-from tellwire.protocol.dialects import DIALECTS, tools_of
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ShimLine
-from tellwire.protocol.tool import Tool
 from tellwire.version import VERSION
 
 SERVER = {"name": "tellwire", "version": VERSION}

@@ -11,15 +11,16 @@ from tellwire.broker.places import in_place
 from tellwire.core.limits import Limits
 from tellwire.core.mail.framing import page_chars
 from tellwire.mcp.dialects import agent_network as network
-from tellwire.mcp.dialects import children as lineage_answers
+from tellwire.mcp.dialects import children as child_answers
 from tellwire.mcp.dialects import f2
 from tellwire.mcp.dialects import links as link_answers
 from tellwire.mcp.dialects import tellwire as answers
-from tellwire.mcp.dialects.tellwire import Answer, Voice
+from tellwire.mcp.dialects.answer import Answer, refusal, with_waiting
+from tellwire.mcp.dialects.tellwire import Voice
+from tellwire.mcp.dialects.tool import Dialect, Tool, tools_of
 from tellwire.mcp.forms import form_of
 from tellwire.mcp.membership import Joining
 from tellwire.mcp.session import ShimSession
-from tellwire.protocol.dialects import tools_of
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import (
     AgentList,
@@ -46,7 +47,6 @@ from tellwire.protocol.operations.messages import (
 from tellwire.protocol.operations.peers import SendToPeer
 from tellwire.protocol.operations.sessions import SessionData
 from tellwire.protocol.operations.topics import Topics
-from tellwire.protocol.tool import Dialect, Tool
 
 BEAT_S = 5.0
 REQUEST_S = 45.0
@@ -92,13 +92,13 @@ class Calls:
             answer = await self._carry_out(tool, operation, wait_s, ask)
         except TellwireError as error:
             sending = self._dialect.name == "agent-network" and tool.operation is SendMessage
-            answer = network.say_refused(error) if sending else answers.refusal(error)
+            answer = network.say_refused(error) if sending else refusal(error)
         note, self._joining.note = self._joining.note, ""
         answer = answer.noted(note) if note else answer
         agent = self._session.agent
         fetches = agent is not None and not self._session.gets_mail_by_itself
         if agent is not None and fetches and tool.operation is not TakeMessages:
-            answer = answers.with_waiting(answer, len(agent.pending))
+            answer = with_waiting(answer, len(agent.pending))
         return f2.as_json(answer) if self._dialect.name == "f2" else answer
 
     def _extra(self, tool: Tool, ask: Ask) -> dict[str, Any]:
@@ -273,9 +273,9 @@ class Calls:
             return says[type(reply)]()
         if isinstance(reply, Answered):
             room = self._joining.client.result_bytes or self._limits.take_chars_max
-            return lineage_answers.say_answered(reply, room)
-        if type(reply) in lineage_answers.SAYS:
-            return lineage_answers.SAYS[type(reply)](reply)
+            return child_answers.say_answered(reply, room)
+        if type(reply) in child_answers.SAYS:
+            return child_answers.SAYS[type(reply)](reply)
         left = "You left; your next call joins again." if isinstance(operation, UnregisterAgent) else ""
         return answers.say_done(reply)._replace(text=left or reply.note or "Done.")
 

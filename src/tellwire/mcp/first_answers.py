@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from tellwire.mcp.bootstrap import CAPABILITIES, HANDSHAKES, SERVER, describe
+from tellwire.mcp.dialects import DIALECTS
+from tellwire.mcp.dialects.tool import tools_of
 from tellwire.mcp.instructions import instructions
-from tellwire.protocol.dialects import DIALECTS, tools_of
-from tellwire.protocol.tool import ALL, CORE
+from tellwire.protocol.relay import ALL, CORE
 from tellwire.relay.alone import FILE
 
 log = logging.getLogger("tellwire.shims")

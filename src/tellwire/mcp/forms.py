@@ -8,10 +8,10 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 from tellwire.clients import KINDS
+from tellwire.mcp.dialects.tool import ANY_CLIENT, WAIT_S_MAX, Tool
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.base import Operation
 from tellwire.protocol.suggestions import nearest
-from tellwire.protocol.tool import ANY_CLIENT, WAIT_S_MAX, Tool
 
 WAIT = "wait_s"
 EXPLANATION_LENGTH_MAX = 300

@@ -25,10 +25,10 @@ from pydantic import ValidationError
 
 from tellwire.mcp.bootstrap import describe
 from tellwire.mcp.calls import Ask, Calls
+from tellwire.mcp.dialects import DIALECTS
 from tellwire.mcp.instructions import instructions
 from tellwire.mcp.membership import Joining
 from tellwire.mcp.session import ShimSession
-from tellwire.protocol.dialects import DIALECTS
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ShimLine
 from tellwire.relay.ids import IDS_MAX, find_ids, is_sayable

@@ -10,13 +10,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from tellwire.protocol.dialects import DIALECTS
 from tellwire.protocol.errors import TellwireError
-from tellwire.protocol.tool import ALL, CORE
 
 RELAY_VERSION = 1
 LINE_BYTES_MAX = (1 << 20) + 4_096
 """The longest line of a client that a shim passes on, and its header."""
+
+DIALECT_NAMES = ("tellwire", "f2", "agent-network")
+"""The sets of tool names that a shim can ask for; their tables are in `mcp/dialects`."""
+CORE = "core"
+ALL = "all"
+"""How many of a dialect's tools: the few that most need, or every one."""
 
 DONE = b"."
 KEEP = b"+"
@@ -89,7 +93,7 @@ def check_shim(hello: ShimHello) -> None:
     """
     if hello.version != RELAY_VERSION:
         raise TellwireError("wrong_version", f"The shim speaks version {hello.version}, not {RELAY_VERSION}.")
-    if hello.dialect not in DIALECTS or hello.tools not in (CORE, ALL):
+    if hello.dialect not in DIALECT_NAMES or hello.tools not in (CORE, ALL):
         raise TellwireError("bad_request", f"The shim asks for tools {hello.dialect!r}, {hello.tools!r}.")
     if (
         not 8 <= len(hello.instance) <= 64

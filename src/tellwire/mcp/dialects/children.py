@@ -1,4 +1,4 @@
-"""What the tools for peers, scopes and children say."""
+"""The tools for peers, scopes and children of our own dialect, and what they answer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,112 @@ from typing import Any
 import msgspec
 
 from tellwire.core.mail.framing import neutralise
-from tellwire.mcp.dialects.tellwire import Answer, in_line, plain
-from tellwire.protocol.operations.asking import Answered
-from tellwire.protocol.operations.children import ChildRecord, Children, EndedRecord
-from tellwire.protocol.operations.peers import Peers, PolicyState
-from tellwire.protocol.operations.scopes import ClaimRecord, Claims, Ownership, Scopes
+from tellwire.mcp.dialects.answer import Answer, in_line, plain
+from tellwire.mcp.dialects.tool import ANY_CLIENT, TEXT, TEXT_OR_OBJECT, Argument, Tool
+from tellwire.protocol.operations.asking import Answered, AskAgent
+from tellwire.protocol.operations.children import (
+    ChildRecord,
+    Children,
+    EndedRecord,
+    ListChildren,
+    SpawnAgent,
+    StopAgent,
+)
+from tellwire.protocol.operations.peers import Peers, PolicyState, RegisterPeer, RemovePeer, SendToPeer
+from tellwire.protocol.operations.scopes import (
+    ClaimRecord,
+    Claims,
+    ClaimScope,
+    ListScopes,
+    Ownership,
+    ReleaseScope,
+    Scopes,
+    WhoOwns,
+)
+from tellwire.protocol.relay import ALL
+
+_PATHS: dict[str, Any] = {"type": "array", "items": TEXT}
+
+CHILD_TOOLS = (
+    Tool(
+        "register_peer",
+        RegisterPeer,
+        "Shake hands with an agent: each is then a peer of the other.",
+        (Argument("name"),),
+        repeatable=True,
+    ),
+    Tool(
+        "spawn_agent",
+        SpawnAgent,
+        "Start an agent as your child. It gets the task; what it says comes back to you.",
+        (
+            Argument("name", "A new, short name."),
+            Argument("client", f"{ANY_CLIENT}, or command."),
+            Argument("task", "Complete in itself."),
+            Argument("scope", "Paths it alone may write; default: any unclaimed.", schema=_PATHS),
+            Argument("cwd", "Default: yours."),
+            Argument("command", "For client=command: the program and its arguments."),
+            Argument("headless", "Without a window."),
+        ),
+    ),
+    Tool(
+        "stop_agent", StopAgent, "End a child of yours.", (Argument("name"),), repeatable=True, destroys=True
+    ),
+    Tool("remove_peer", RemovePeer, "Be peers no longer.", (Argument("name"),), repeatable=True, set=ALL),
+    Tool(
+        "send_to_peer",
+        SendToPeer,
+        "Send to a peer you shook hands with, and to nobody else.",
+        (
+            Argument("to", "The peer's name."),
+            Argument("body", schema=TEXT_OR_OBJECT),
+            Argument("re", "The id you answer."),
+        ),
+        set=ALL,
+    ),
+    Tool(
+        "claim_scope",
+        ClaimScope,
+        "Claim files or folders, so that no other agent writes there; all or none.",
+        (
+            Argument("rules", "Of what to claim, with all beneath.", name="paths", schema=_PATHS),
+            Argument("for_s", "Seconds; default 4 hours. Claim again to go on."),
+        ),
+        repeatable=True,
+        set=ALL,
+    ),
+    Tool(
+        "release_scope",
+        ReleaseScope,
+        "Give claims back.",
+        (Argument("paths", "Left out: all."),),
+        repeatable=True,
+        set=ALL,
+    ),
+    Tool(
+        "who_owns",
+        WhoOwns,
+        "Whose a path is, and whether you may write there.",
+        (Argument("path"),),
+        reads=True,
+        set=ALL,
+    ),
+    Tool("list_scopes", ListScopes, "Who may write where.", reads=True, set=ALL),
+    Tool(
+        "ask_agent",
+        AskAgent,
+        "Ask a fresh agent one question and get its answer; it may not write, and is gone then.",
+        (
+            Argument("client", f"{ANY_CLIENT}, or command."),
+            Argument("question", "Complete in itself."),
+            Argument("cwd", "Default: yours."),
+            Argument("command", "For client=command: the program and its arguments."),
+            Argument("timeout_s", "Default 300, at most 3600."),
+        ),
+        set=ALL,
+    ),
+    Tool("list_children", ListChildren, "Your children and theirs.", reads=True, set=ALL),
+)
 
 ENDED_MAX = 5
 """Children that are no more, in one answer."""

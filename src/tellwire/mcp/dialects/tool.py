@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tellwire.protocol.operations.base import Operation
+from tellwire.protocol.relay import ALL, CORE
 
-CORE = "core"
-ALL = "all"
 ANY_CLIENT = "{clients}"
 """In the text of an argument: all kinds of agent CLIs, as the caller of the table knows them."""
 WAIT_S_MAX = 600.0
 ONCE_S = 60.0
 """The mesh skill has its agents send again after a timeout; the same within this is sent once."""
-
 TEXT: dict[str, Any] = {"type": "string"}
 OBJECT: dict[str, Any] = {"type": "object"}
 TEXT_OR_OBJECT: dict[str, Any] = {"anyOf": [TEXT, OBJECT]}
@@ -61,13 +59,28 @@ class Tool(NamedTuple):
     """`core`, or `all`: only on request."""
 
 
+PARTS = (
+    Argument("id", "Of a large message, to read it in parts."),
+    Argument("offset", "With id: where to go on."),
+    Argument("after", "The last id you got: it was read."),
+)
+"""What fetching mail takes, in every dialect."""
+
+
 class Dialect(NamedTuple):
     """A set of tools, and how much of joining the client does itself."""
 
     name: str
     tools: tuple[Tool, ...]
+    instructions: str
+    """What a client is told at the start, for a model that has never heard of it."""
     joins: bool = True
     """The session is an agent from its first moment; else when it registers, or first needs to be one."""
     reply_with: str = "agent_send"
     labels: bool = False
     """Peers' messages end with the session's own word, which the instructions tell."""
+
+
+def tools_of(dialect: Dialect, wanted: str) -> dict[str, Tool]:
+    """The tools of a dialect: the core set, or all."""
+    return {tool.name: tool for tool in dialect.tools if wanted == ALL or tool.set == CORE}
