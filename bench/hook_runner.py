@@ -18,8 +18,8 @@ from typing import Any
 
 from bench.engine import RoundFailed
 from bench.mcp_process import PROTOCOL, READ_BYTES, McpProcess
-from tellwire.cli.install_world import find_world
-from tellwire.cli.mcp import shim_command
+from tellwire.cli.local.shim import shim_command
+from tellwire.cli.local.world import find_world
 
 KIND = "codex"
 HOOK_S = 20.0

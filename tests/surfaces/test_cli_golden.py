@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tellwire.cli.checks import Check
-from tellwire.cli.doctor import render_checks
+from tellwire.cli.commands.doctor import render_checks
+from tellwire.cli.local.checks import Check
 from tellwire.cli.render import (
     format_age,
     format_duration,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tellwire.cli.scopes import render_scopes
+from tellwire.cli.commands.scopes import render_scopes
 from tellwire.cli.screen import Screen
 from tellwire.protocol.operations.scopes import ClaimRecord, ScopeRecord
 from tests.integration.world import Home, Join

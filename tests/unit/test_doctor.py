@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tellwire.cli.checks import advise_deaf, check_agents, check_sessions
+from tellwire.cli.local.checks import advise_deaf, check_agents, check_sessions
 from tellwire.clients.codex.trust import LACKING as TRUST
 from tellwire.core.mail.reach import DEAF, DIALOG, Contact
 from tellwire.core.mail.waking import FAILED, STOPPED

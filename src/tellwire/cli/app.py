@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tellwire.cli import (
+from tellwire.cli.commands import (
     agents,
     asking,
     audit,

@@ -10,15 +10,16 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from tellwire.cli.install_check import show_check
-from tellwire.cli.install_world import ALL, World, expand, find_clients, find_world
+from tellwire.cli.local.world import ALL, World, expand, find_clients, find_world
 from tellwire.cli.options import json_option
 from tellwire.cli.render import render_json
-from tellwire.cli.screen import ERR, find_screen, write
+from tellwire.cli.screen import ERR, Screen, find_screen, write
+from tellwire.cli.tables import Column, render_table
 from tellwire.cli.texts import clean
 from tellwire.clients import BY_NAME, CLIENTS, NAMES
 from tellwire.clients.client import Client, Scope
 from tellwire.install.apply import carry_out
+from tellwire.install.check import Report, check
 from tellwire.install.former import load_former_records
 from tellwire.install.plan import Change, plan_install, plan_uninstall, render_diff, shorten
 from tellwire.install.prepare import prepare
@@ -27,7 +28,6 @@ from tellwire.install.versions import Found, complaint, is_too_old
 from tellwire.protocol.errors import ERRORS, TellwireError
 
 F = TypeVar("F", bound=Callable[..., Any])
-
 DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}
 TRIES = 3
 PLUGIN_FOLDERS = [each.name for each in CLIENTS if each.plugin_notes]
@@ -347,3 +347,50 @@ def _document(world: World, outcome: Outcome) -> dict[str, Any]:
     if error is not None:
         facts["error"] = {"code": error.code, "message": error.message, "advice": error.advice}
     return facts
+
+
+# -- install --check ----------------------------------------------------------------------------------
+
+STATE_STYLES = {"installed": "green", "outdated": "yellow", "incomplete": "yellow", "broken": "red"}
+EXIT_NOT_FINE = 1
+
+
+def show_check(world: World, clients: tuple[str, ...], *, as_json: bool) -> int:
+    """Show it; 0 if all is in order."""
+    words = expand(clients)
+    found = find_clients(words)
+    reports: list[Report] = []
+    for word in words:
+        client = BY_NAME[word]
+        state = check(client, client.targets(world.place, world.programs), found[word])
+        if ALL in clients and state.state == "absent" and not state.program:
+            state = msgspec.structs.replace(state, fine=True)
+        reports.append(state)
+    fine = all(report.fine for report in reports)
+    if as_json:
+        write(render_json({"fine": fine, "clients": msgspec.to_builtins(reports)}))
+    else:
+        write(_render_reports(reports, world.place.home, find_screen()))
+    return 0 if fine else EXIT_NOT_FINE
+
+
+def _render_reports(reports: Sequence[Report], home: str, screen: Screen) -> str:
+    columns = [
+        Column("CLIENT", [report.client for report in reports], style="bold"),
+        Column("VERSION", [clean(report.version or "-") for report in reports]),
+        Column("STATE", [report.state for report in reports], styles=STATE_STYLES),
+    ]
+    lines: list[str] = []
+    for report in reports:
+        for file in report.files:
+            path = shorten(file.path, home)
+            if report.state != "absent" and file.missing:
+                lines.append(f"{report.client}: {path} lacks {', '.join(file.missing)}")
+            if file.outdated:
+                lines.append(f"{report.client}: {path} is out of date in {', '.join(file.outdated)}")
+            if file.error:
+                lines.append(f"{report.client}: {file.error}")
+        lines += [f"{report.client}: {note}" for note in report.notes]
+        if report.state in ("absent", "outdated", "incomplete") and report.program:
+            lines.append(f"{report.client}: run `tellwire install {report.client}`")
+    return render_table(columns, screen) + "".join(f"{clean(line)}\n" for line in lines)

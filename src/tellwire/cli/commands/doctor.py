@@ -10,7 +10,8 @@ from typing import Any
 import click
 import msgspec
 
-from tellwire.cli.checks import (
+from tellwire.cli.group import performs
+from tellwire.cli.local.checks import (
     Check,
     check_agents,
     check_broker,
@@ -22,7 +23,6 @@ from tellwire.cli.checks import (
     check_sessions,
     look_at_clients,
 )
-from tellwire.cli.group import performs
 from tellwire.cli.options import Duration, as_option, complete_names, json_option
 from tellwire.cli.render import format_age, render_json
 from tellwire.cli.screen import ERR, Screen, find_screen, write

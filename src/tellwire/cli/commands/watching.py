@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
+from tellwire.cli.commands.links import complete_links
+from tellwire.cli.commands.records import feed_of
 from tellwire.cli.documents import document, facts
 from tellwire.cli.group import performs
-from tellwire.cli.links import complete_links
 from tellwire.cli.options import jsonl_option
-from tellwire.cli.records import feed_of
 from tellwire.cli.render import render_json, render_message
 from tellwire.cli.render_records import render_event
 from tellwire.cli.screen import ERR, find_screen, write

@@ -16,8 +16,8 @@ from click.shell_completion import get_completion_class
 
 from tellwire.cli.documents import document
 from tellwire.cli.group import performs
-from tellwire.cli.holder import POLL_S, SILENT, find_holder, reach_broker
 from tellwire.cli.launch import detach, run_broker
+from tellwire.cli.local.holder import POLL_S, SILENT, find_holder, reach_broker
 from tellwire.cli.options import json_option
 from tellwire.cli.render import counted, format_duration, render_json, render_pairs
 from tellwire.cli.screen import ERR, find_screen, write

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from tellwire.cli.mcp import shim_command
+from tellwire.cli.local.shim import shim_command
 from tellwire.clients import BY_NAME
 from tellwire.clients.client import Place, Programs, Scope
 from tellwire.install.endpoint import load_endpoint

@@ -12,8 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from tellwire.cli.holder import find_holder, reach_broker
-from tellwire.cli.install_world import find_clients, find_world
+from tellwire.cli.local.holder import find_holder, reach_broker
+from tellwire.cli.local.world import find_clients, find_world
 from tellwire.cli.render import NOT_WAKEABLE, format_age, format_duration, wake_words
 from tellwire.clients import BY_KIND, BY_NAME
 from tellwire.install.check import Report, check

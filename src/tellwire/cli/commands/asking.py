@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from tellwire.children.programs import STARTABLE
+from tellwire.cli.commands.messages import body_of
 from tellwire.cli.documents import document
 from tellwire.cli.group import performs
-from tellwire.cli.messages import body_of
 from tellwire.cli.options import Duration, as_option, json_option
 from tellwire.cli.render import render_json
 from tellwire.cli.screen import ERR, LINE_WIPED, find_screen, write
