@@ -25,10 +25,8 @@ import uvloop
 from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
 from tellwire.broker.housekeeping import Housekeeping
-from tellwire.broker.losses import Losses
-from tellwire.broker.ownership import BACKLOG, Ownership
+from tellwire.broker.ownership import BACKLOG, Losses, Ownership, Space
 from tellwire.broker.server import Server, connection_factory
-from tellwire.broker.space import Space
 from tellwire.broker.ticker import Ticker
 from tellwire.children.asking import Asking
 from tellwire.children.launcher import Launcher, LaunchTimes

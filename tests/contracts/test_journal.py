@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.broker.loading import load_state
+from tellwire.broker.engine import load_state
 from tellwire.broker.ports import Journal
 from tellwire.core.context import Header, Settled
 from tellwire.core.record.stored import StoredMessage

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.broker.loading import load_state
+from tellwire.broker.engine import load_state
 from tellwire.core.record.stored import Commit
 from tellwire.protocol.errors import TellwireError
 from tellwire.store.sqlite_journal import SCHEMA_VERSION, SqliteJournal

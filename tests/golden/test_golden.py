@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tellwire.broker.loading import load_state
+from tellwire.broker.engine import load_state
 from tellwire.core.context import Settled
 from tellwire.core.state import SNAPSHOT_VERSION, format_snapshot, parse_snapshot
 from tellwire.protocol.events import (

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tellwire.broker.clock import Clock
-from tellwire.broker.engine import Engine
-from tellwire.broker.loading import load_state
+from tellwire.broker.engine import Engine, load_state
 from tellwire.broker.ports import Journal
 from tellwire.core.context import Caller
 from tellwire.core.limits import Limits

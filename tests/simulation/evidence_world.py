@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from tellwire.broker.calls import Desk
 from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
-from tellwire.broker.own_calls import Desk
 from tellwire.broker.server import Server
 from tellwire.clients import CLIENTS
 from tellwire.clients.opencode.facts import OPENCODE

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tellwire.broker.housekeeping import Housekeeping
-from tellwire.broker.space import Space
+from tellwire.broker.ownership import Space
 from tellwire.core.context import Caller
 from tellwire.core.limits import Limits
 from tellwire.protocol.errors import TellwireError

@@ -15,38 +15,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-from tellwire.broker.binding import bind_moved, bind_registered, bind_updated, dismiss_replaced, unbind
+import msgspec
+
 from tellwire.broker.clock import Clock
-from tellwire.broker.delivery import Delivery
+from tellwire.broker.delivery import Delivery, Session
 from tellwire.broker.feed import Feed
-from tellwire.broker.gathering import Gathering
+from tellwire.broker.group_commit import GroupCommit
 from tellwire.broker.identity import is_alive
-from tellwire.broker.loading import load_state
 from tellwire.broker.lookups import Lookups
 from tellwire.broker.ports import Journal, Source
 from tellwire.broker.refusals import Refusals
-from tellwire.broker.tick import PARKED, PARKED_MAX, Job, Tick
 from tellwire.core.context import (
     Caller,
     Decision,
     EndSession,
     HandOver,
+    NoteEvidence,
+    NoteRefusals,
     PlaceSession,
+    ReportTurn,
+    ReturnLease,
     StartBroker,
 )
-from tellwire.core.kernel import DECIDERS, Command, OwnCommand, apply, check_caller, decide
+from tellwire.core.kernel import DECIDERS, Command, OwnCommand, apply, apply_batch, check_caller, decide
 from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import Contact
 from tellwire.core.mail.receipts import decide_hand_over
 from tellwire.core.record.space import is_taken
 from tellwire.core.record.stored import Commit, StoredMessage
-from tellwire.core.state import State
+from tellwire.core.state import State, parse_snapshot
 from tellwire.protocol.errors import TellwireError
-from tellwire.protocol.events import AnyEvent, MessageQueued, format_batch
+from tellwire.protocol.events import AnyEvent, MessageQueued, MessagesDelivered, format_batch, parse_batch
 from tellwire.protocol.operations import AnyOperation
 from tellwire.protocol.operations.agents import (
+    AgentRecord,
     Done,
     PathRecord,
     RegisterAgent,
@@ -65,6 +69,41 @@ FOLLOWED = frozenset({ClaimMessages, RegisterAgent, UpdateAgent, PlaceSession, U
 """What means something for the connection on which it was asked."""
 NOT_NOW = ("storage_full", "storage_gone")
 """Nothing was saved, and reading goes on."""
+PARKED = (EndSession, NoteEvidence, NoteRefusals, ReportTurn, ReturnLease)
+"""What happened whether it can be stored or not: it waits until it can."""
+PARKED_MAX = 100_000
+
+Job: TypeAlias = tuple[Source | None, int, Command | TellwireError]
+"""From whom, its number, and what; an error is a refusal that waits for its turn."""
+
+
+class Binding(NamedTuple):
+    """A connection that became an agent's client."""
+
+    agent: str
+    source: Source
+    earlier: Session | None
+    """The client before it."""
+    moved: tuple[str, Session] | None = None
+    """The agent that the connection was until then, and its session."""
+
+
+class Tick:
+    """What one tick has come to so far; nobody outside knows of it before the commit."""
+
+    __slots__ = ("answers", "attached", "events", "fresh", "handed", "refused")
+
+    def __init__(self) -> None:
+        self.events: list[AnyEvent] = []
+        self.fresh: dict[int, StoredMessage] = {}
+        self.answers: list[tuple[Source, int, Reply | TellwireError]] = []
+        self.handed: list[MessagesDelivered] = []
+        self.attached: list[Binding] = []
+        self.refused: list[tuple[Caller, object, Reply | TellwireError]] = []
+
+    def undo(self) -> None:
+        """It never was, but for what is known of its messages."""
+        self.events, self.handed, self.attached, self.answers, self.refused = [], [], [], [], []
 
 
 class Engine:
@@ -87,7 +126,7 @@ class Engine:
         self._queue: list[Job] = []
         self._parked: list[Job] = []
         self.scheduled = False
-        self._gathering = Gathering(clock.monotonic)
+        self._group_commit = GroupCommit(clock.monotonic)
         self._tick = Tick()
         self._alone_waits = False
         self.clock = clock
@@ -192,7 +231,7 @@ class Engine:
 
     def tick(self) -> None:
         """Carry out everything that waits."""
-        if self._gathering.waits(len(self._queue)):
+        if self._group_commit.should_wait(len(self._queue)):
             self._call_soon(self.tick)
             return
         self.scheduled = False
@@ -337,9 +376,9 @@ class Engine:
     def _commit(self, tick: Tick) -> None:
         state = self.state
         data = format_batch(tick.events)
-        began = self._gathering.begin()
+        began = self._group_commit.begin()
         self._journal.commit(Commit(state.seq, state.now, state.awake, data, list(tick.fresh.values())))
-        self._gathering.end(began)
+        self._group_commit.end(began)
 
     def _speak(self, tick: Tick) -> None:
         touched: dict[Source, None] = {}
@@ -445,3 +484,94 @@ class Engine:
         clock, state, context = self.clock, self.state, self._context
         state.now = context.now = clock.read()
         state.awake = context.awake = clock.awake
+
+
+# -- loading ------------------------------------------------------------------------------------------
+
+
+def load_state(journal: Journal) -> State:
+    """Rebuild the state.
+
+    Raises:
+        TellwireError: `database_corrupt`, `database_newer` or `storage_broken`.
+    """
+    state = State()
+    for seq, data in journal.snapshots():
+        try:
+            state = parse_snapshot(data)
+        except msgspec.DecodeError:
+            continue  # of another version: the one before it, or the whole journal
+        if state.seq == seq:
+            break
+        state = State()
+    for commit in journal.replay(state.seq):
+        try:
+            batch = parse_batch(commit.data)
+        except msgspec.DecodeError as error:
+            raise TellwireError(
+                "database_newer", f"The journal holds an event of a newer tellwire at {commit.seq}: {error}."
+            ) from error
+        apply_batch(state, batch, seq=commit.seq, now=commit.at, awake=commit.awake)
+    return state
+
+
+# -- binding: which connection is which agent's client ------------------------------------------------
+
+
+def bind_registered(
+    delivery: Delivery, tick: Tick, source: Source, operation: RegisterAgent, reply: Registered
+) -> None:
+    """The connection is the agent's client, or only speaks for it."""
+    if reply.attached:
+        source.attach(reply.id, holds=False)
+        return
+    earlier = delivery.attach(
+        reply.id, source, operation.session, pulls=operation.pulls, grants=operation.grants
+    )
+    source.attach(reply.id, holds=True)
+    tick.attached.append(Binding(reply.id, source, earlier))
+
+
+def bind_moved(delivery: Delivery, tick: Tick, state: State, reply: AgentRecord) -> None:
+    """The operator had an agent go on as another one: its own connection moves, not the operator's."""
+    agent = state.agents.get(reply.id)
+    for session in list(delivery.sessions.values()):
+        if agent is not None and session.word == agent.session:
+            bind_updated(delivery, tick, session.source, reply)
+
+
+def bind_updated(delivery: Delivery, tick: Tick, source: Source, reply: AgentRecord | Registered) -> None:
+    """An agent that goes on as another one takes its connection along."""
+    before = source.caller.agent
+    if not source.caller.holds or reply.id == before:
+        return
+    session = delivery.sessions.pop(before)
+    earlier = delivery.attach(reply.id, source, session.word, pulls=session.pulls, grants=session.grants)
+    source.attach(reply.id, holds=True)
+    tick.attached.append(Binding(reply.id, source, earlier, (before, session)))
+
+
+def unbind(delivery: Delivery, tick: Tick) -> None:
+    """The tick never was: everybody is who they were before it."""
+    for binding in reversed(tick.attached):
+        if binding.earlier is None:
+            delivery.sessions.pop(binding.agent, None)
+        else:
+            delivery.sessions[binding.agent] = binding.earlier
+        if binding.moved is None:
+            binding.source.detach()
+        else:
+            before, session = binding.moved
+            delivery.sessions[before] = session
+            binding.source.attach(before, holds=True)
+
+
+def dismiss_replaced(tick: Tick) -> None:
+    """After the commit: tell those whose name another session goes on under."""
+    for binding in tick.attached:
+        earlier = binding.earlier
+        if earlier is not None and earlier.source is not binding.source:
+            earlier.source.detach()
+            earlier.source.dismiss(
+                TellwireError("session_replaced", "Another session goes on under this name.")
+            )

@@ -1,8 +1,10 @@
-"""Whether a running broker still owns what it opened: its home, its lock and its socket; looked at each beat.
+"""Whether a running broker still has what it opened: its home, its lock and its socket, and room on the disk.
 
-A socket that is gone (a logout removes the runtime folder) is bound again, a removed lock is taken again. The
-folder itself is locked too: without its lock file as well there is one broker for a home. One whose home is
-gone or another one has nothing left to serve, and ends.
+Looked at each beat. A socket that is gone (a logout removes the runtime folder) is bound again, a removed
+lock is taken again. The folder itself is locked too: without its lock file as well there is one broker for
+a home. One whose home is gone or another one has nothing left to serve, and ends. Below a floor of free
+space only receipts and the operator's mail are taken (the rule is in `core/record/space`), and what of the
+journal was lost is told until a person acknowledges it.
 """
 
 from __future__ import annotations
@@ -11,20 +13,24 @@ import asyncio
 import fcntl
 import logging
 import os
+import shutil
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from tellwire.broker.engine import Engine
+from tellwire.core.context import TellOperator
 from tellwire.paths import StrangerError, own_folder
+from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.audit import Acknowledged, AcknowledgeLosses
 
 log = logging.getLogger("tellwire.daemon")
 
 BACKLOG = 1_024
 ANSWERS_S = 0.2
-
 Listen: TypeAlias = Callable[[socket.socket], Awaitable[asyncio.AbstractServer]]
 
 
@@ -232,3 +238,74 @@ class Ownership:
             return False
         writer.close()
         return True
+
+
+LOSSES_ADVICE = "`tellwire audit --acknowledge` at a terminal ends this notice."
+
+
+class Losses:
+    """Tells the log at once and the operator as soon as there is one, once in each life of a broker."""
+
+    def __init__(self, engine: Engine, words: list[str], acknowledge: Callable[[], int]) -> None:
+        self._engine = engine
+        self._acknowledge = acknowledge
+        self._waits = bool(words)
+        self.words = words
+        for each in words:
+            log.error("%s %s", each, LOSSES_ADVICE)
+
+    def beat(self) -> None:
+        """Tell the operator, if that is still to be done."""
+        if self._waits and self._engine.state.find(OPERATOR) is not None:
+            self._waits = False
+            self._engine.submit_own(TellOperator(" ".join([*self.words, LOSSES_ADVICE])))
+
+    def answer(self, _operation: AcknowledgeLosses) -> Acknowledged:
+        """A person knows."""
+        count = self._acknowledge()
+        log.warning("the operator acknowledged what was lost: %s", " ".join(self.words))
+        self.words, self._waits = [], False
+        return Acknowledged(count=count)
+
+
+SHARE_MAX = 0.05
+"""Of a small disk no more than this is kept free."""
+AGAIN = 1.1
+"""So many times the floor must be free before all is taken again."""
+SPACE_ADVICE = (
+    "Free disk space, or delete delivered messages with `tellwire purge --older-than 1d`. Mail can still be "
+    "read and confirmed. Nothing was stored."
+)
+
+
+class Space:
+    """The floor of one broker's disk."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: Path,
+        free_bytes_min: int,
+        look: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage,
+    ) -> None:
+        self._engine = engine
+        self._folder = folder
+        self._free_bytes_min = free_bytes_min
+        self._look = look
+
+    def beat(self) -> None:
+        """Look once."""
+        try:
+            total, _, free = self._look(self._folder)
+        except OSError:
+            return
+        engine, low = self._engine, self._engine.low is not None
+        floor = min(self._free_bytes_min, int(SHARE_MAX * total))
+        if free < floor * (AGAIN if low else 1):
+            words = f"The disk of {self._folder} is nearly full: {free >> 20} MiB are free."
+            if not low:
+                log.error("the disk is low: %s", words)
+            engine.low = TellwireError("storage_full", words, SPACE_ADVICE)
+        elif low:
+            log.warning("the disk has room again")
+            engine.low = None

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias, cast
@@ -18,7 +18,6 @@ from typing import NamedTuple, Protocol, TypeAlias, cast
 from tellwire.broker.engine import NOBODY, Engine
 from tellwire.broker.identity import Process, ancestry, group_of, peer_credentials
 from tellwire.broker.origins import Origins, needs_tmux
-from tellwire.broker.strangers import Strangers
 from tellwire.core.agents.speaking import Verdict
 from tellwire.core.context import Caller, EndSession
 from tellwire.core.limits import Bucket, Limits
@@ -47,8 +46,6 @@ log = logging.getLogger("tellwire.server")
 CALLS_PER_TICK_MAX = 64
 """Of one connection; further calls wait for the next tick."""
 WRITE_BUFFER_BYTES = 256 * 1024
-
-
 Judged: TypeAlias = "Callable[[Verdict | None], None]"
 Beside: TypeAlias = "Callable[[Callable[[], Verdict], Judged], None]"
 
@@ -435,3 +432,29 @@ class Connection(asyncio.Protocol):
 def connection_factory(server: Server) -> Callable[[], Connection]:
     """What the event loop calls for each new connection."""
     return lambda: Connection(server)
+
+
+TOLD_EVERY_S = 60.0
+"""The first are told with the next beat; what follows, once in so long."""
+
+
+class Strangers:
+    """How many were turned away since the log was last told, by reason."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._told_at = -TOLD_EVERY_S
+
+    def note(self, reason: str) -> None:
+        """One was; the reasons are few and ours, never a stranger's words."""
+        self._counts[reason] += 1
+
+    def tell(self, *, last: bool = False) -> None:
+        """Tell the log, unless that was lately; at the `last` time in any case."""
+        now = time.monotonic()
+        if not self._counts or (now - self._told_at < TOLD_EVERY_S and not last):
+            return
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self._counts.most_common())
+        log.warning("turned %d connections away: %s", self._counts.total(), reasons)
+        self._counts.clear()
+        self._told_at = now

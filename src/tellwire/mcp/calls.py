@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, cast
 
-from tellwire.broker.places import in_place
 from tellwire.core.limits import Limits
 from tellwire.core.mail.framing import page_chars
 from tellwire.mcp.dialects import agent_network as network
@@ -18,7 +17,7 @@ from tellwire.mcp.dialects import tellwire as answers
 from tellwire.mcp.dialects.answer import Answer, refusal, with_waiting
 from tellwire.mcp.dialects.tellwire import Voice
 from tellwire.mcp.dialects.tool import Dialect, Tool, tools_of
-from tellwire.mcp.forms import form_of
+from tellwire.mcp.forms import form_of, resolve_paths
 from tellwire.mcp.membership import Joining
 from tellwire.mcp.session import ShimSession
 from tellwire.protocol.errors import TellwireError
@@ -123,7 +122,7 @@ class Calls:
             return await self._register(operation)
         if isinstance(operation, AskAgent):
             return await self._ask(tool, operation, ask)
-        reply = await self._session.ask(in_place(operation, self._session.hello.cwd))
+        reply = await self._session.ask(resolve_paths(operation, self._session.hello.cwd))
         if tool.waits and isinstance(reply, Sent):
             held_s = REQUEST_S if wait_s is None else wait_s
             return await self._await_reply(reply, held_s if reply.status == "received" else 0.0, ask)
@@ -184,7 +183,7 @@ class Calls:
     async def _ask(self, tool: Tool, operation: AskAgent, ask: Ask) -> Answer:
         """Hold the call until the agent has answered; if the caller gives it up, so does the agent."""
         total_s = self._limits.ask_s if operation.timeout_s is None else operation.timeout_s
-        work = asyncio.ensure_future(self._session.ask(in_place(operation, self._session.hello.cwd)))
+        work = asyncio.ensure_future(self._session.ask(resolve_paths(operation, self._session.hello.cwd)))
         beats = 0
         try:
             while not (await asyncio.wait({work}, timeout=BEAT_S))[0]:

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from tellwire.broker.calls import Desk
 from tellwire.broker.engine import Engine
 from tellwire.broker.labels import Labels
-from tellwire.broker.own_calls import Desk
 from tellwire.broker.server import Server
 from tellwire.clients.client import Client
 from tellwire.clients.events import HookEvent

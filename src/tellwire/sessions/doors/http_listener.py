@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from tellwire.broker.strangers import Strangers
+from tellwire.broker.server import Strangers
 from tellwire.sessions.doors.hook_http import HttpHooks
 
 HOST = "127.0.0.1"

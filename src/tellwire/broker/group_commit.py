@@ -19,7 +19,7 @@ DECAY = 0.9
 """What a tick that was smaller than expected leaves of the expectation."""
 
 
-class Gathering:
+class GroupCommit:
     """Remembers how large ticks were and how long commits took."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -28,7 +28,7 @@ class Gathering:
         self._expected = 0.0
         self._commit_s = 0.0
 
-    def waits(self, count: int) -> bool:
+    def should_wait(self, count: int) -> bool:
         """Whether a tick of `count` calls should be put off a little."""
         if count < self._expected <= FEW:
             now = self._monotonic()
