@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from tellwire.broker.identity import Process, is_alive, read_process
+from tellwire.system.processes import Process, is_alive, read_process
 from tests.integration.world import ROOT, WITHIN_S, Home, until
 
 DEBS = ROOT / ".debs"

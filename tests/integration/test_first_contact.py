@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tellwire import Agent
-from tellwire.broker.identity import Process
 from tellwire.clients.client import Programs
 from tellwire.mcp.session import client_of
+from tellwire.system.processes import Process
 from tests.integration.hook_client import CODEX, SESSION, Client, activity, open_client, restart
 from tests.integration.stand_in import RELAY
 from tests.integration.world import WITHIN_S, Home, Join, until

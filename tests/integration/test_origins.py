@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tellwire.broker.identity import read_process
 from tellwire.broker.origins import Origins
 from tellwire.core.state import State
+from tellwire.system.processes import read_process
 
 NOBODY = 65534
 SET_NAME = 15

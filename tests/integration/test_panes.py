@@ -78,7 +78,7 @@ async def screen(tmp_path: Path) -> AsyncIterator[Screen]:
     async with Tmux.open(*words, environment=environment) as tmux:
         process = read_process(await tmux.pid())
         assert process is not None
-        opened = Screen(tmux, tmp_path, process.word)
+        opened = Screen(tmux, tmp_path, process.key)
         await opened.shows("Type your message")
         yield opened
 
@@ -206,7 +206,7 @@ async def test_nothing_is_typed_to_a_shell_that_has_the_client_in_the_background
         found = await until(lambda: read_proc(shell, f"task/{shell}/children").split(), what="the client")
         process = read_process(int(found[0]))
         assert process is not None
-        screen = Screen(tmux, tmp_path, process.word)
+        screen = Screen(tmux, tmp_path, process.key)
         assert await screen.type() == "another program has its terminal"
 
 
@@ -220,7 +220,7 @@ async def test_a_screen_that_is_not_known_is_left_alone(tmp_path: Path) -> None:
     async with Tmux.open("cat") as tmux:
         process = read_process(await tmux.pid())
         assert process is not None
-        assert await Screen(tmux, tmp_path, process.word).type() == "its input line cannot be made out"
+        assert await Screen(tmux, tmp_path, process.key).type() == "its input line cannot be made out"
         assert (await tmux.screen()).strip() == ""
 
 
@@ -232,13 +232,13 @@ async def test_a_process_outside_tmux_has_no_pane(tmp_path: Path) -> None:
         found = read_process(process.pid)
         assert found is not None
         with pytest.raises(ObstacleError, match="does not run in tmux") as caught:
-            find_pane(found.word)
+            find_pane(found.key)
         assert not caught.value.passing
     finally:
         process.kill()
         await process.wait()
     with pytest.raises(ObstacleError, match="unknown"):
-        find_pane(found.word)
+        find_pane(found.key)
 
 
 def is_stopped(pid: int) -> bool:

@@ -20,7 +20,6 @@ import pytest
 
 import tellwire
 from tellwire.children.environments import environment_of
-from tellwire.children.process import environment_of_process
 from tests.integration.world import ROOT, Home, Join, read_proc, take, tellwire_command, until
 from tests.surfaces.cli_world import run
 
@@ -268,7 +267,6 @@ async def test_a_child_begins_with_a_clean_environment(
         "TERM": "xterm-256color",
     }
     assert "OPENAI_API_KEY" not in environment_of("command", given, {})
-    assert environment_of_process("nonsense") == {}
 
 
 # -- the end ------------------------------------------------------------------------------------------

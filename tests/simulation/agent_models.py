@@ -113,7 +113,7 @@ class Claude(Model):
     def start(self) -> None:
         self.known: dict[Entry, str] = {}
         self.queue: list[Entry] = []
-        self.late: list[dict[str, Any]] = []
+        self.unwritten: list[dict[str, Any]] = []
         """Of a request that is written down behind its answer."""
         super().start()
 
@@ -139,19 +139,21 @@ class Claude(Model):
             if entry not in self.known:
                 self.known[entry] = f"h{self.lives}.{len(self.known)}"
                 message = {"role": "user", "content": [{"type": "text", "text": entry.text}]}
-                self.late.append({"type": "api-request-blob", "hash": self.known[entry], "message": message})
+                self.unwritten.append(
+                    {"type": "api-request-blob", "hash": self.known[entry], "message": message}
+                )
             tail.append(self.known[entry])
         number = next(self.numbers)
         self.name = f"r{number}"
         request = {"type": "api-request", "id": self.name, "keep": 0, "tail": tail, "timestamp": stamp()}
-        self.late.append(request)
+        self.unwritten.append(request)
         if number % 3:
             self.catch_up()
 
     def catch_up(self) -> None:
         """Write a request down; a busy machine has the answer in the file before it."""
-        self.write(*self.late)
-        self.late.clear()
+        self.write(*self.unwritten)
+        self.unwritten.clear()
 
     def say(self, part: dict[str, Any]) -> None:
         self.reply()

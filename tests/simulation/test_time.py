@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from tellwire.broker.identity import read_process
 from tellwire.broker.server import Server
 from tellwire.broker.ticker import Ticker
 from tellwire.core.limits import Limits
 from tellwire.protocol.frames import parse_welcome
 from tellwire.protocol.operations.messages import ClaimMessages, SendMessage
 from tellwire.store.memory_journal import MemoryJournal
+from tellwire.system.processes import read_process
 from tests.simulation.bench import Bench, offers, repeats
 from tests.simulation.broker import Port
 
@@ -160,12 +160,12 @@ def test_a_session_whose_process_lives_may_come_back_after_a_restart_for_a_while
     myself = read_process(os.getpid())
     assert myself is not None
     bench = Clockwork(ttl_s=1e6)
-    alice, _bob = bench.join("alice"), bench.join("bob", process=myself.word)
+    alice, _bob = bench.join("alice"), bench.join("bob", process=myself.key)
     bench.call(alice, SendMessage(to="bob", body="held"))
     bench.restart()
     bench.live(OFFLINE_AFTER_S - 2 * BEAT_S)
     assert (bench.agent("bob").offline_reason, len(bench.agent("bob").leased)) == ("restart", 1)
-    again = bench.join("bob", process=myself.word)
+    again = bench.join("bob", process=myself.key)
     assert (offers(again), repeats(again)) == (["held"], [False])
 
 
@@ -173,7 +173,7 @@ def test_a_session_that_stays_away_after_a_restart_is_over_in_the_end() -> None:
     myself = read_process(os.getpid())
     assert myself is not None
     bench = Clockwork(ttl_s=1e6)
-    alice, _bob = bench.join("alice"), bench.join("bob", process=myself.word)
+    alice, _bob = bench.join("alice"), bench.join("bob", process=myself.key)
     bench.call(alice, SendMessage(to="bob", body="held"))
     bench.restart()
     bench.live(OFFLINE_AFTER_S + BEAT_S)

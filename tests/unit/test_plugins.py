@@ -16,7 +16,7 @@ from tellwire.install.plan import plan_install, plan_uninstall
 from tellwire.install.records import load_records
 from tellwire.protocol.errors import TellwireError
 from tellwire.sessions.client_session import mark_of
-from tellwire.sessions.doors.plugin_poll import process_word
+from tellwire.sessions.doors.plugin_poll import process_key
 from tests.clients import requests_of
 
 MARK = mark_of("m4", notice=False)
@@ -116,8 +116,8 @@ def test_each_session_has_a_reader_of_its_own() -> None:
 @pytest.mark.parametrize("pid", [None, "7", 0, -1, True, 1 << 40, 2.0])
 def test_a_plugin_has_to_name_a_process(pid: object) -> None:
     with pytest.raises(ValueError, match="number of its process"):
-        process_word({"pid": pid} if pid is not True else {})
-    assert process_word({"pid": os.getpid()}).startswith(f"{os.getpid()}.")
+        process_key({"pid": pid} if pid is not True else {})
+    assert process_key({"pid": os.getpid()}).startswith(f"{os.getpid()}.")
 
 
 class World:

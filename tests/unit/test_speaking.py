@@ -16,7 +16,7 @@ PERSON, SCRIPT, STRAY = Verdict("operator"), Verdict("script"), Verdict("script"
 
 
 class Process(NamedTuple):
-    """One process; its pid is its word."""
+    """One process; its pid is its key."""
 
     pid: int
     parent: int
@@ -27,7 +27,7 @@ class Process(NamedTuple):
     foreground: int = 0
 
     @property
-    def word(self) -> str:
+    def key(self) -> str:
         return str(self.pid)
 
 
@@ -105,10 +105,10 @@ def test_whoever_adopts_is_no_parent(reaper: Process) -> None:
 def test_an_agent_above_counts_before_all_else() -> None:
     chain = at_terminal(Process(50, 1, "xterm"))
     for process in chain:
-        assert judge(chain, Known({process.word: "a1"}), Facts()) == Verdict("agent", "a1")
+        assert judge(chain, Known({process.key: "a1"}), Facts()) == Verdict("agent", "a1")
     for process in chain[1:]:
-        assert judge(chain, Known({}, [process.word]), Facts()) == STRAY
-    assert judge(chain, Known({}, [chain[0].word]), Facts()) == SCRIPT, "an agent that has left, itself"
+        assert judge(chain, Known({}, [process.key]), Facts()) == STRAY
+    assert judge(chain, Known({}, [chain[0].key]), Facts()) == SCRIPT, "an agent that has left, itself"
     assert judge([], Known({}), Facts()) == STRAY
 
 
@@ -121,9 +121,9 @@ def test_a_tmux_session_is_a_persons_if_one_is_attached() -> None:
     assert judge(chain, Known({}), Facts(suspect=[50])) == STRAY
     assert judge(chain, Known({}), Facts()) == SCRIPT
     assert judge(chain, Known({}), Facts(suspect=[50], clients=[client])) == PERSON
-    for word in ("301", "300", "60"):
-        assert judge(chain, Known({word: "a1"}), Facts(suspect=[50], clients=[client])) == STRAY
-        assert judge(chain, Known({}, [word]), Facts(suspect=[50], clients=[client])) == STRAY
+    for key in ("301", "300", "60"):
+        assert judge(chain, Known({key: "a1"}), Facts(suspect=[50], clients=[client])) == STRAY
+        assert judge(chain, Known({}, [key]), Facts(suspect=[50], clients=[client])) == STRAY
     assert judge(chain, Known({}), Facts(suspect=[50, 60], clients=[client])) == STRAY
     pipe = [client[0]._replace(terminal=0), *client[1:]]
     assert judge(chain, Known({}), Facts(suspect=[50], clients=[pipe])) == STRAY
@@ -176,6 +176,6 @@ def test_beneath_an_agent_nobody_is_anybody_else_and_a_person_is_always_in_front
         assert chain[0].group == chain[0].foreground
         assert chain[0].session in pids
     owner = data.draw(st.sampled_from(chain))
-    assert judge(chain, Known({owner.word: "a1"}), facts) == Verdict("agent", "a1")
+    assert judge(chain, Known({owner.key: "a1"}), facts) == Verdict("agent", "a1")
     above = data.draw(st.sampled_from([*chain[1:], chain[-1]]))
-    assert judge(chain, Known({}, [above.word]), facts).kind != "operator"
+    assert judge(chain, Known({}, [above.key]), facts).kind != "operator"

@@ -23,7 +23,6 @@ from tellwire.broker.clock import Clock
 from tellwire.broker.delivery import Delivery, Session
 from tellwire.broker.feed import Feed
 from tellwire.broker.group_commit import GroupCommit
-from tellwire.broker.identity import is_alive
 from tellwire.broker.lookups import Lookups
 from tellwire.broker.ports import Journal, Source
 from tellwire.broker.refusals import Refusals
@@ -61,6 +60,7 @@ from tellwire.protocol.operations.agents import (
 from tellwire.protocol.operations.base import Operation, Reply
 from tellwire.protocol.operations.feed import WatchFeed
 from tellwire.protocol.operations.messages import ClaimMessages, Sent
+from tellwire.system.processes import is_alive
 
 log = logging.getLogger("tellwire.engine")
 

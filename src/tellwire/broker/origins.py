@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
-from tellwire.broker.identity import Process, ancestry, is_alive, read_process
 from tellwire.core.agents.speaking import Known, Verdict, is_adrift, judge
 from tellwire.core.agents.speaking import Process as AnyProcess
 from tellwire.core.state import State
+from tellwire.system.processes import (
+    Process,
+    ancestry,
+    control_groups,
+    environ,
+    exe,
+    is_alive,
+    pid_in,
+    read_process,
+    real_uid_of,
+    runs_file,
+)
 
 SEEN_MAX = 1_024
 """Processes of agents that are remembered when their agents have gone."""
@@ -31,7 +41,7 @@ SHOWING = frozenset(
 """Programs that show terminals to a person."""
 SERVICES = frozenset({"sshd", "sshd-session", "login", "cron", "crond", "atd"})
 """Programs of root that let a person log in, or run what one has planned."""
-AS_NODE = b"ELECTRON_RUN_AS_NODE="
+AS_NODE = "ELECTRON_RUN_AS_NODE"
 """In its environment an editor is no editor, but a runtime for any program."""
 
 Attached = Callable[[int, int], list[int]]
@@ -55,7 +65,7 @@ class Origins:
 
     def _note(self, owner: str) -> str:
         if owner not in self._seen and is_alive(owner):
-            self._seen[owner] = control_group(int(owner.partition(".")[0]))
+            self._seen[owner] = control_groups(pid_in(owner))
             if len(self._seen) > SEEN_MAX:
                 del self._seen[next(iter(self._seen))]
         return self._seen.get(owner, "")
@@ -95,22 +105,13 @@ class Origins:
 
     def follows_agent(self, process: AnyProcess, /) -> bool:
         """Whether an agent of the same control group is older than this process."""
-        start = _ticks(process.word)
+        start = _ticks(process.key)
         groups = {group for owner, group in list(self._seen.items()) if 0 < _ticks(owner) <= start}
-        return bool(groups) and control_group(process.pid) in groups
+        return bool(groups) and control_groups(process.pid) in groups
 
 
 SHOWN_NAMES = frozenset(name[:15] for name in SHOWING)
 """As the kernel tells them."""
-
-
-def control_group(pid: int) -> str:
-    """The control groups of a process; empty if nobody can tell."""
-    try:
-        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
-            return file.read(65_536)
-    except OSError:
-        return ""
 
 
 def _is_anothers(pid: int) -> bool:
@@ -118,11 +119,8 @@ def _is_anothers(pid: int) -> bool:
 
     Not by its effective user: anybody may call a set-user-id program by any name.
     """
-    with suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.startswith("Uid:"):
-                return int(line.split()[1]) != os.getuid()
-    return False
+    user = real_uid_of(pid)
+    return user is not None and user != os.getuid()
 
 
 def _is_login(process: AnyProcess) -> bool:
@@ -136,14 +134,10 @@ def _is_login(process: AnyProcess) -> bool:
 
 def _is_installed(pid: int) -> bool:
     """Whether a process runs a program of `SHOWING` out of a folder of the system, and nothing else by it."""
-    try:
-        path = os.readlink(f"/proc/{pid}/exe")
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            as_node = any(each.startswith(AS_NODE) for each in file.read().split(b"\0"))
-        same = os.path.samestat(os.stat(f"/proc/{pid}/exe"), os.stat(path))  # not mounted over it
-    except OSError:
+    path, environment = exe(pid), environ(pid)
+    if environment is None or AS_NODE in environment:
         return False
-    return path.startswith(SYSTEM_FOLDERS) and os.path.basename(path) in SHOWING and same and not as_node
+    return path.startswith(SYSTEM_FOLDERS) and os.path.basename(path) in SHOWING and runs_file(pid, path)
 
 
 def needs_tmux(chain: Sequence[Process]) -> bool:
@@ -152,13 +146,10 @@ def needs_tmux(chain: Sequence[Process]) -> bool:
 
 
 def _program(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
-    except OSError:
-        return ""
+    return exe(pid).removesuffix(" (deleted)")
 
 
-def _ticks(word: str) -> int:
+def _ticks(key: str) -> int:
     """When a process of `pid.start` began, in the kernel's own count; 0 where it does not tell one."""
-    start = word.partition(".")[2]
+    start = key.partition(".")[2]
     return int(start) if start.isdecimal() else 0

@@ -16,7 +16,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from tellwire.broker.engine import NOBODY, Engine
-from tellwire.broker.identity import Process, ancestry, group_of, peer_credentials
+from tellwire.broker.identity import group_of
 from tellwire.broker.origins import Origins, needs_tmux
 from tellwire.core.agents.speaking import Verdict
 from tellwire.core.context import Caller, EndSession
@@ -40,6 +40,7 @@ from tellwire.protocol.operations import AnyOperation
 from tellwire.protocol.operations.agents import RegisterAgent
 from tellwire.protocol.operations.base import AGENT, SCRIPT, Reply
 from tellwire.protocol.operations.messages import SendMessage
+from tellwire.system.processes import Process, ancestry, peer_credentials
 
 log = logging.getLogger("tellwire.server")
 
@@ -59,7 +60,7 @@ def _caller(verdict: Verdict, chain: list[Process]) -> Caller:
         kind=AGENT if verdict.adrift else verdict.kind,  # it may see no more than an agent
         agent=verdict.agent,
         above=verdict.agent,
-        process=chain[0].word if chain else "",
+        process=chain[0].key if chain else "",
         adrift=verdict.adrift,
     )
 
@@ -331,7 +332,7 @@ class Connection(asyncio.Protocol):
             return True  # it was beneath an agent when it was last looked at, wherever it is now
         chain, known = ancestry(self._pid), self._server.origins.known()
         judged = partial(self._server.origins.judge, chain, known)
-        if not needs_tmux(chain) or any(each.word in known.owners for each in chain):
+        if not needs_tmux(chain) or any(each.key in known.owners for each in chain):
             self.caller = _caller(judged(), chain)
             return True
         self._backlog.appendleft(line)

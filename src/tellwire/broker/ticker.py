@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 
 from tellwire.broker.engine import Engine
-from tellwire.broker.identity import is_alive
 from tellwire.broker.server import Server
 from tellwire.core.context import (
     EndSession,
@@ -24,6 +23,7 @@ from tellwire.core.context import (
     TellOverdue,
 )
 from tellwire.core.links.listeners import is_overdue
+from tellwire.system.processes import is_alive
 
 SLOW_BEAT_S = 600.0
 

@@ -43,6 +43,7 @@ from tellwire.core.context import (
 from tellwire.core.state import Agent, Child
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.children import ChildRecord, Children, ListChildren, SpawnAgent
+from tellwire.system.processes import environ, is_alive, pid_in
 
 log = logging.getLogger("tellwire.children")
 
@@ -104,7 +105,7 @@ class Launcher:
         children = self._engine.state.children
         kept = {agent: processes.name_in(child.place) for agent, child in children.items() if child.process}
         for agent_id, running in list(self._processes.items()):
-            if not processes.is_running(running.process):  # what it said last is still there
+            if not is_alive(running.process):  # what it said last is still there
                 await self._tell_end(agent_id, running.process)
         await asyncio.to_thread(clear_leftovers, self._folder, kept, str(self._home))
         while True:
@@ -274,7 +275,7 @@ class Launcher:
         agents = self._engine.state.agents
         for each in reversed(line_above(self._engine.state, agent.id)):
             above = agents.get(each)
-            given = {} if above is None else processes.environment_of_process(above.owner or above.process)
+            given = {} if above is None else environ(pid_in(above.owner or above.process)) or {}
             if given:
                 return given
         return processes.own_environment()
@@ -304,7 +305,7 @@ class Launcher:
             dialog = find_dialog(agent.kind, output)
             if not late and dialog is None:
                 continue
-            if not processes.is_running(process) or agent.online:
+            if not is_alive(process) or agent.online:
                 return  # its end is told elsewhere
             reason = (
                 f"It was not connected to tellwire within {self._engine.limits.child_up_s:.0f} s. "
@@ -331,7 +332,7 @@ class Launcher:
         for _ in range(int(self._times.settle_s / LOOK_S)):
             await asyncio.sleep(LOOK_S)
             agent = self._engine.state.agents.get(agent_id)
-            if agent is None or not processes.is_running(process):
+            if agent is None or not is_alive(process):
                 return
             if agent.online:
                 break
@@ -348,7 +349,7 @@ class Launcher:
         if process in self._watched or not hasattr(os, "pidfd_open"):
             return
         try:
-            descriptor = os.pidfd_open(int(process.partition(".")[0]))
+            descriptor = os.pidfd_open(pid_in(process))
         except OSError:
             return
         self._watched[process] = descriptor
@@ -392,7 +393,7 @@ class Launcher:
     async def _clear(self, agent_id: str, running: Running) -> None:
         """The child is no more: neither is its process, its window, or its folder."""
         process, window = running
-        group = int(process.partition(".")[0])
+        group = pid_in(process)
         await asyncio.to_thread(processes.end, process, 1.0)
         await asyncio.to_thread(end_groups, [group], str(self._home))
         processes.bury(process)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from tellwire.children.process import PROCESS, tmux, window_of
-from tellwire.system.processes import read_process
+from tellwire.system.processes import environ, in_groups
 
 REST_S = 1.0
 WORD_BYTES_MAX = 64
@@ -60,14 +60,5 @@ def end_groups(groups: Collection[int], home: str, ask_s: float = REST_S) -> Non
 
 def _left(groups: Collection[int], home: str) -> list[int]:
     """The processes of these groups that come from a child of this home."""
-    marks = {f"TELLWIRE_HOME={home}".encode(), b"TELLWIRE_CHILD"}
-    found: list[int] = []
-    for entry in os.scandir("/proc") if groups else ():
-        process = read_process(int(entry.name)) if entry.name.isdigit() else None
-        if process is None or process.group not in groups or process.state in ("Z", "X"):
-            continue
-        with contextlib.suppress(OSError), open(f"/proc/{process.pid}/environ", "rb") as file:
-            words = file.read().split(b"\0")
-            if marks <= {*words, *(word.partition(b"=")[0] for word in words)}:
-                found.append(process.pid)
-    return found
+    found = [(process.pid, environ(process.pid) or {}) for process in in_groups(set(groups))]
+    return [pid for pid, env in found if env.get("TELLWIRE_HOME") == home and "TELLWIRE_CHILD" in env]

@@ -21,7 +21,7 @@ from typing import BinaryIO, NamedTuple
 
 from tellwire.children.environments import plain_of
 from tellwire.clients.client import SCRATCH
-from tellwire.system.processes import read_process, read_word
+from tellwire.system.processes import is_alive, pid_in, read_process
 
 GATE = Path(__file__).parent.parent / "relay" / "child.py"
 OUTPUT_BYTES_MAX = 16_384
@@ -143,20 +143,20 @@ def _end_of(path: Path) -> str:
 
 def end(process: str, ask_s: float = ASK_S) -> None:
     """Ask the process group to end, wait, then end it."""
-    pid = int(process.partition(".")[0])
+    pid = pid_in(process)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        if not is_running(process):
+        if not is_alive(process):
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, number)
         deadline = time.monotonic() + ask_s
-        while is_running(process) and time.monotonic() < deadline:
+        while is_alive(process) and time.monotonic() < deadline:
             time.sleep(0.02)
 
 
 def clear(launch_folder: Path, name: str, process: str) -> None:
     """Leave nothing behind: the window, if it is still this child's and no later one's, and the folder."""
-    if name and _pid(process) in _panes(launch_folder.parent, name):
+    if name and str(pid_in(process)) in _panes(launch_folder.parent, name):
         tmux(launch_folder.parent, "kill-session", "-t", f"={window_of(name)}")
     shutil.rmtree(launch_folder, ignore_errors=True)
 
@@ -164,28 +164,6 @@ def clear(launch_folder: Path, name: str, process: str) -> None:
 def _panes(folder: Path, name: str) -> set[str]:
     """The processes that a window of that name has, or had."""
     return set(tmux(folder, "list-panes", "-s", "-t", f"={window_of(name)}", "-F", "#{pane_pid}").split())
-
-
-def _pid(process: str) -> str:
-    return process.partition(".")[0]
-
-
-def is_running(process: str) -> bool:
-    """Whether a process, as `pid.start`, runs."""
-    found = read_word(process)
-    return found is not None and found.state not in ("Z", "X")
-
-
-def environment_of_process(process: str) -> dict[str, str]:
-    """The environment with which a process was started; empty if it cannot be read."""
-    pid = process.partition(".")[0]
-    try:
-        with open(f"/proc/{int(pid)}/environ", "rb") as file:
-            pairs = file.read().split(b"\0")
-    except (OSError, ValueError):
-        return {}
-    words = (pair.decode(errors="surrogateescape").partition("=") for pair in pairs if b"=" in pair)
-    return {name: value for name, _, value in words}
 
 
 def own_environment() -> dict[str, str]:
@@ -224,7 +202,7 @@ def _headless(launch: Launch) -> Started:
             start_new_session=True,
         )
     _CHILDREN[child.pid] = child
-    return Started(_word(child.pid), str(path))
+    return Started(_key(child.pid), str(path))
 
 
 def _written(path: Path) -> BinaryIO:
@@ -237,7 +215,7 @@ _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 def bury(process: str) -> int | None:
     """Take the exit code of a process that we started; None if it is not ours or runs."""
-    pid = int(process.partition(".")[0])
+    pid = pid_in(process)
     child = _CHILDREN.get(pid)
     code = None if child is None else child.poll()
     if code is not None:
@@ -250,7 +228,7 @@ def _window(launch: Launch) -> Started:
     conf = folder / "tmux.conf"
     conf.write_text(TMUX_CONF, encoding="utf-8")
     left = _panes(folder, launch.name)
-    if left and not left & {_pid(process) for process in launch.others}:  # of one that is no more
+    if left and not left & {str(pid_in(process)) for process in launch.others}:  # of one that is no more
         tmux(folder, "kill-session", "-t", f"={window_of(launch.name)}")
     words = [
         "new-session",
@@ -286,14 +264,14 @@ def _window(launch: Launch) -> Started:
     )
     if done.returncode != 0:
         raise StartError(f"tmux: {done.stderr.strip()[:400]}")
-    return Started(_word(int(done.stdout.strip())), f"{WINDOW_OF}{launch.name}")
+    return Started(_key(int(done.stdout.strip())), f"{WINDOW_OF}{launch.name}")
 
 
-def _word(pid: int) -> str:
+def _key(pid: int) -> str:
     process = read_process(pid)
     if process is None:
         raise StartError("It ended at once.")
-    return process.word
+    return process.key
 
 
 def tmux(folder: Path, *words: str) -> str:

@@ -12,6 +12,7 @@ from tellwire.clients.codex.facts import CODEX
 from tellwire.clients.gemini.facts import GEMINI
 from tellwire.clients.opencode.facts import OPENCODE
 from tellwire.clients.pi.facts import PI
+from tellwire.system.processes import cmdline
 
 CLIENTS: tuple[Client, ...] = (CLAUDE, CODEX, GEMINI, OPENCODE, PI)
 BY_KIND: Mapping[str, Client] = MappingProxyType({each.kind: each for each in CLIENTS})
@@ -37,9 +38,5 @@ def parent_of(meta: object) -> str:
 
 def is_headless(pid: int) -> bool:
     """Whether a client does one run and ends."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = [word.decode(errors="replace") for word in file.read(65_536).split(b"\0")[1:]]
-    except OSError:
-        return False
+    words = cmdline(pid)[1:]
     return any(word in each.launch.once for each in CLIENTS for word in words)

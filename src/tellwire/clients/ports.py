@@ -9,6 +9,7 @@ from tellwire.broker.ports import Source
 from tellwire.clients.events import HookEvent
 from tellwire.core.state import Agent
 from tellwire.protocol.operations.agents import PathRecord
+from tellwire.system.processes import pid_in
 
 NAMED = "daemon"
 """How the id of a hand-over begins that goes into a client's queue under a name of its own."""
@@ -241,9 +242,3 @@ def name_of(agent: Agent, call: str) -> str:
 def pid_of(agent: Agent) -> int:
     """The number of the process that is the agent; 0 if none is known."""
     return pid_in(agent.owner)
-
-
-def pid_in(process: str) -> int:
-    """The number in `pid.start`."""
-    pid = process.partition(".")[0]
-    return int(pid) if pid.isdecimal() else 0

@@ -18,7 +18,6 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from tellwire.broker.engine import Engine
-from tellwire.broker.identity import is_alive
 from tellwire.broker.server import Server, Visit
 from tellwire.core.context import EndSession
 from tellwire.mcp.bootstrap import Early
@@ -26,6 +25,7 @@ from tellwire.mcp.first_answers import save_first_answers
 from tellwire.mcp.membership import Joining, Threads
 from tellwire.mcp.session import Judge, ShimSession
 from tellwire.protocol.relay import ShimLine
+from tellwire.system.processes import is_alive
 
 log = logging.getLogger("tellwire.shims")
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tellwire.broker.identity import INIT, Process, ancestry, group_of, read_process
+from tellwire.broker.identity import group_of
 from tellwire.broker.labels import Labels
 from tellwire.broker.origins import needs_tmux
 from tellwire.broker.server import Server, Visit
@@ -46,7 +46,8 @@ from tellwire.protocol.relay import (
     format_shim_welcome,
     parse_shim_line,
 )
-from tellwire.system.terminals import pane_of, variable_of
+from tellwire.system.processes import INIT, Process, ancestry, cmdline, pid_in, read_process, read_variable
+from tellwire.system.terminals import pane_of
 from tellwire.system.threads import in_thread
 
 WRITE_BUFFER_BYTES = 1 << 20
@@ -129,10 +130,10 @@ class ShimSession(asyncio.Protocol):
         self.read_at: float | None = None  # when a later call last proved that mail was read
         chain = ancestry(visit.pid)
         self._client = client = client_of(chain)
-        self.process = chain[0].word if chain else ""
+        self.process = chain[0].key if chain else ""
         self.group = group_of(hello.cwd)
         self.writable = True
-        above, owner = child_above(engine.state, chain), "" if client is None else client.word
+        above, owner = child_above(engine.state, chain), "" if client is None else client.key
         self._usual = ""  # the name to bear if no other belongs to it
         self._chain = chain
         self.caller = self._nobody = Caller(kind=SCRIPT, process=self.process, owner=owner, above=above)
@@ -141,11 +142,11 @@ class ShimSession(asyncio.Protocol):
         """Find out where the client is, before it joins; `variable` tells which conversation, if it does."""
         self._usual = usual
         owner = self._nobody.owner
-        pid = int(self.process.partition(".")[0] or 0)
+        pid = pid_in(self.process)
         seat = Seat(
             folder=self.hello.cwd,
             pane=UNKNOWN_PANE if self._client and runs_many(self._client.pid) else pane_of(owner),
-            conversation=variable_of(pid, variable) if variable else "",
+            conversation=read_variable(pid, variable) if variable else "",
             beneath=await self._is_beneath(named=named),
             named=named,
             chosen=chosen,
@@ -157,7 +158,7 @@ class ShimSession(asyncio.Protocol):
         """Whether an agent began the client, may have, or runs this as a second shim of its own."""
         client, known = self._client, self._origins.known()
         over = self._chain[self._chain.index(client) + 1 :] if client is not None else self._chain[1:]
-        if any(each.word in known.owners or each.word in known.disowned for each in over):
+        if any(each.key in known.owners or each.key in known.disowned for each in over):
             return True
         if client is not None and runs_many(client.pid):
             return False  # it is nobody's child, and has many conversations
@@ -504,10 +505,5 @@ def client_of(chain: list[Process]) -> Process | None:
 
 def is_wrapper(pid: int) -> bool:
     """Whether this is a shell that runs one command for somebody else."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read(4_096).split(b"\0")
-    except OSError:
-        return False
-    name = words[0].rsplit(b"/", 1)[-1].decode(errors="replace")
-    return name in SHELLS and b"-c" in words[1:3]
+    words = cmdline(pid)
+    return bool(words) and words[0].rpartition("/")[2] in SHELLS and "-c" in words[1:3]

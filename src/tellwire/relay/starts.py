@@ -2,6 +2,8 @@
 
 <home>/starts/4711.889.4712     of the client with process 4711, which began at 889, by hook 4712:
                                 {"client":"codex","cut":false}, and behind that line the payload
+
+The relay is standard library only, so it reads the little it needs of `/proc` itself; else see `system/proc`.
 """
 
 from __future__ import annotations

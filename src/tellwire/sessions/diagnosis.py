@@ -13,8 +13,8 @@ from tellwire.core.mail.waiting import is_stuck
 from tellwire.core.state import Agent, Receipt, State
 from tellwire.protocol.ids import format_id
 from tellwire.protocol.operations.broker import Diagnose, Diagnosis, HookFault, OldLease, SessionFault
-from tellwire.sessions.owners import started_at
 from tellwire.sessions.tracker import Hooks
+from tellwire.system.processes import started_at
 
 OLD_S = 300.0
 """A turn takes a while; who has shown nothing for longer is worth a look."""

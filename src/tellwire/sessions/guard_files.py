@@ -20,12 +20,12 @@ from typing import Any
 import msgspec
 
 from tellwire.broker.engine import Engine
-from tellwire.broker.identity import is_alive
 from tellwire.clients import CLIENTS
 from tellwire.clients.client import COMMAND, Client
 from tellwire.core.children.scopes import is_scoped
 from tellwire.core.children.write_rules import guard_of, is_guarded
 from tellwire.core.state import Agent
+from tellwire.system.processes import is_alive, pid_in
 
 log = logging.getLogger("tellwire.hooks")
 
@@ -100,7 +100,7 @@ class Guards:
             guarded = [agent for agent in here if is_guarded(state, agent.id)]
             if not guarded or not is_alive(process):
                 continue
-            pid = process.partition(".")[0]
+            pid = str(pid_in(process))
             wanted[pid] = f"{guarded[0].id} {process}\n".encode() + msgspec.json.encode(ON_FILE)
             # A process that serves several agents cannot tell by itself whose call it is.
             if len(here) == 1 and is_scoped(state, here[0].id):

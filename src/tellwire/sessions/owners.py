@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from tellwire.broker.engine import Engine
-from tellwire.broker.identity import is_alive
 from tellwire.broker.server import Server
 from tellwire.clients import runs_many
 from tellwire.clients.client import Client
 from tellwire.clients.events import HookEvent
-from tellwire.clients.ports import SessionPort, Shim, pid_in, pid_of
+from tellwire.clients.ports import SessionPort, Shim, pid_of
 from tellwire.clients.ports import Threads as ClientThreads
 from tellwire.core.agents.seats import is_seated
 from tellwire.core.state import Agent
+from tellwire.system.processes import is_alive, pid_in, started_at
 
 SESSIONS_MAX = 10_000
 EARLY_S = 0.5
@@ -198,15 +196,4 @@ def began_at(session: str) -> float:
     try:
         return int(digits[:12], 16) / 1_000 if len(digits) == 32 and digits[12] == "7" else 0.0
     except ValueError:
-        return 0.0
-
-
-def started_at(process: str) -> float:
-    """When a process started, in seconds of the wall clock; 0 if nobody can tell."""
-    ticks = process.partition(".")[2]
-    try:
-        with open("/proc/uptime", encoding="ascii") as file:
-            up_s = float(file.read().split()[0])
-        return time.time() - up_s + int(ticks) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError):
         return 0.0

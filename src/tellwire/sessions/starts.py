@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tellwire.broker.identity import ancestry
 from tellwire.relay.payloads import read
+from tellwire.system.processes import ancestry
 
 log = logging.getLogger("tellwire.hooks")
 
@@ -73,7 +73,7 @@ class Starts:
         except (OSError, ValueError) as error:
             log.warning("the note of a session's start could not be read: %s", str(error)[:200])
             return None
-        return Start(about.client, payload, ["", *(process.word for process in chain)], at)
+        return Start(about.client, payload, ["", *(process.key for process in chain)], at)
 
 
 def read_payload(data: bytes, *, cut: bool) -> dict[str, Any]:

@@ -45,7 +45,8 @@ from tellwire.sessions.starts import Starts
 from tellwire.sessions.turn_probe import Pulses, PulseTimes
 from tellwire.sessions.turns import RETRY_LINE, Ending
 from tellwire.sessions.waking import Waking
-from tellwire.system.terminals import holder_of, pane_of
+from tellwire.system.processes import holder_of
+from tellwire.system.terminals import pane_of
 
 log = logging.getLogger("tellwire.hooks")
 

@@ -19,7 +19,7 @@ from tellwire.protocol.operations.agents import PathRecord
 from tellwire.sessions.client_session import Book
 from tellwire.sessions.tracker import Hooks
 from tellwire.system.panes import WAKE_LINE, ObstacleError, capture, type_line
-from tellwire.system.processes import ancestry, find_tmux, read_word
+from tellwire.system.processes import ancestry_of, find_tmux, pid_in
 from tellwire.system.threads import in_thread
 
 log = logging.getLogger("tellwire.typing")
@@ -101,9 +101,9 @@ class Typist:
     def _is_in_tmux(self, owner: str) -> bool:
         known = self._in_tmux.get(owner)
         if known is None:
-            process = read_word(owner)
+            chain = ancestry_of(owner)
             # A daemon that a client in tmux has started is beneath it, but has no terminal.
-            known = process is not None and bool(process.terminal and find_tmux(ancestry(process)))
+            known = bool(chain and chain[0].terminal and find_tmux(chain))
             if len(self._in_tmux) >= KNOWN_MAX:
                 self._in_tmux.clear()
             self._in_tmux[owner] = known
@@ -125,7 +125,7 @@ class Typist:
         """Type, and see a turn begin."""
         if book.state not in READY or self._standing(agent):
             return False
-        if is_headless(int(agent.owner.partition(".")[0])):
+        if is_headless(pid_in(agent.owner)):
             return False
         tries, heard = self._tries_of(agent), book.heard
         if tries.unsure == heard:

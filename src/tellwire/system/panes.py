@@ -11,16 +11,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from tellwire.system.processes import (
-    Process,
-    Tmux,
-    ancestry,
-    find_tmux,
-    read_process,
-    read_word,
-    readers_of,
-    terminal_of,
-)
+from tellwire.system.proc import terminal_of
+from tellwire.system.processes import Process, Tmux, ancestry_of, find_tmux, read_process, readers_of
 from tellwire.system.screens import Prompt, Shown, read_input
 
 if TYPE_CHECKING:
@@ -122,10 +114,9 @@ def find_pane(owner: str) -> Pane:
     Raises:
         ObstacleError: it runs in none, or is unknown.
     """
-    client = read_word(owner)
-    if client is None:
+    chain = ancestry_of(owner)
+    if not chain:
         raise ObstacleError("its process is unknown", passing=False)
-    chain = ancestry(client)
     server = find_tmux(chain)
     if server is None:
         raise ObstacleError("it does not run in tmux", passing=False)
@@ -134,7 +125,7 @@ def find_pane(owner: str) -> Pane:
     if not panes:
         raise ObstacleError("it does not run in tmux", passing=False)
     row = min(panes, key=lambda each: pids.index(int(each["pane_pid"])))
-    return Pane(server, row["pane_id"], row["window_id"], client)
+    return Pane(server, row["pane_id"], row["window_id"], chain[0])
 
 
 def look(pane: Pane, prompt: Prompt, *, human_s: float = HUMAN_S) -> str:
@@ -164,17 +155,17 @@ def look(pane: Pane, prompt: Prompt, *, human_s: float = HUMAN_S) -> str:
 
 
 def _check_foreground(pane: Pane, terminal: str) -> None:
-    client = read_word(pane.client.word)
+    chain = ancestry_of(pane.client.key)
     try:
         device = terminal_of(os.stat(terminal).st_rdev)
     except OSError:
         device = 0
-    if client is None or not device or client.terminal != device:
+    if not chain or not device or chain[0].terminal != device:
         raise ObstacleError("another program has its terminal")
-    if client.foreground != client.group:
+    if chain[0].foreground != chain[0].group:
         raise ObstacleError("another program has its terminal")
-    above = {each.pid for each in ancestry(client)}
-    if not above.issuperset(readers_of(device, client.group)):
+    above = {each.pid for each in chain}
+    if not above.issuperset(readers_of(device, chain[0].group)):
         raise ObstacleError("another program has its terminal")  # an editor, started by the client
 
 

@@ -11,6 +11,7 @@ from tellwire.cli.speaking import ask
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.broker import BrokerState, BrokerStatus
 from tellwire.settings import Settings
+from tellwire.system.processes import lock_holders
 
 BACK_S = 4.0
 """A broker whose socket was removed binds it again with its next beat."""
@@ -29,16 +30,12 @@ def find_holder(lock: Path) -> int:
     try:
         with open(lock, encoding="ascii") as file:
             pid = int(file.read(32))
-            try:
-                with open("/proc/locks", encoding="ascii") as table:
-                    rows = [line.split() for line in table]
-            except FileNotFoundError:
+            holders = lock_holders(os.fstat(file.fileno()).st_ino)
+            if holders is None:
                 return pid if _is_held(file.fileno()) else 0
-            inode = str(os.fstat(file.fileno()).st_ino)
     except (OSError, ValueError):
         return 0
-    holders = {row[-4] for row in rows if "FLOCK" in row and row[-3].rpartition(":")[2] == inode}
-    return pid if str(pid) in holders else 0
+    return pid if pid in holders else 0
 
 
 def _is_held(fd: int) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import msgspec
 
-from tellwire.broker.identity import peer_credentials
+from tellwire.system.processes import cmdline, environ, peer_credentials
 from tellwire.version import VERSION
 
 PLACE = Path("app-server-control", "app-server-control.sock")
@@ -175,32 +175,14 @@ def socket_of(pid: int) -> str:
 
 def is_app_server(pid: int) -> bool:
     """Whether a process is an app-server: it may run the sessions of several terminals."""
-    return b"app-server" in _words_of(pid)
+    return "app-server" in cmdline(pid)
 
 
 def is_once(pid: int) -> bool:
     """Whether a process does one run and ends."""
-    return b"exec" in _words_of(pid)[1:]
-
-
-def _words_of(pid: int) -> list[bytes]:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read(65_536).split(b"\0")
-    except OSError:
-        return []
+    return "exec" in cmdline(pid)[1:]
 
 
 def environment_of(pid: int) -> dict[str, str]:
     """What a client's own commands need of its environment."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            pairs = file.read().split(b"\0")
-    except OSError:
-        return {}
-    found: dict[str, str] = {}
-    for pair in pairs:
-        name, _, value = pair.decode(errors="replace").partition("=")
-        if name in KEPT:
-            found[name] = value
-    return found
+    return {name: value for name, value in (environ(pid) or {}).items() if name in KEPT}

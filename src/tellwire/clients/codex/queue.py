@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 
 from tellwire.clients.codex.app_server import (
     AppServer,
@@ -20,6 +19,7 @@ from tellwire.clients.codex.threads import CodexThreads
 from tellwire.clients.ports import Session, SessionPort, pid_of
 from tellwire.core.state import Agent
 from tellwire.protocol.operations.agents import PathRecord
+from tellwire.system.processes import exe
 
 log = logging.getLogger("tellwire.hooks")
 
@@ -41,8 +41,8 @@ class CodexQueue:
     async def wake(self, book: Session, agent: Agent) -> bool:
         """Put all that waits into the session's queue."""
         pid = pid_of(agent)
-        program = program_of(pid)
-        if program is None or self._fault(book, agent):
+        program = exe(pid)
+        if not program or self._fault(book, agent):
             return False
         fetched = await self._port.fetch_to_wake(book, "queue", QUEUE if is_app_server(pid) else SLOW)
         if not fetched.text:
@@ -107,11 +107,3 @@ async def _queue(program: str, environment: dict[str, str], session: str, text: 
     if process.returncode:
         log.warning("codex queue failed: %s", said.decode(errors="replace")[-300:].strip())
     return process.returncode == 0
-
-
-def program_of(pid: int) -> str | None:
-    """The program that a process runs."""
-    try:
-        return os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return None

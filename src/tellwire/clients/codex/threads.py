@@ -21,10 +21,11 @@ from tellwire.clients.client import SERVER
 from tellwire.clients.codex.app_server import AppServer, AppServerError, AppServerSilentError, is_app_server
 from tellwire.clients.codex.install import KIND
 from tellwire.clients.events import HookEvent
-from tellwire.clients.ports import PROBE, SessionPort, Shim, pid_in
+from tellwire.clients.ports import PROBE, SessionPort, Shim
 from tellwire.clients.reader import listed, mapping, string
 from tellwire.core.state import Agent
 from tellwire.protocol.errors import TellwireError
+from tellwire.system.processes import listening_ports, pid_in
 
 log = logging.getLogger("tellwire.threads")
 
@@ -47,7 +48,6 @@ LOADED_MAX = 500
 LEAVING_S = 2.0
 LEAVING_LOOKS = 100
 TURNING = ("busy", "waiting")
-LISTENS = "0A"
 
 
 class View(NamedTuple):
@@ -200,7 +200,7 @@ class CodexThreads:
         with suppress(ValueError):  # no port, or not one that there can be
             port = urlsplit(string(origins[0] if origins else "")).port
             if port:
-                view = View(pid, port, (listening(pid) or {}).get(port, ""))
+                view = View(pid, port, (listening_ports(pid) or {}).get(port, ""))
                 _keep(self._views, thread, view)
                 await self._sit(server, thread, view)
         if self._views and not self._is_watching:
@@ -242,7 +242,7 @@ class CodexThreads:
     def is_shown(self, thread: str) -> bool:
         """Whether the terminal that shows a thread is there, as far as anybody knows."""
         view = self._views.get(thread, UNKNOWN)
-        ports = listening(view.pid) if view not in (UNKNOWN, LEFT) else None
+        ports = listening_ports(view.pid) if view not in (UNKNOWN, LEFT) else None
         return ports is None or (view.inode != "" and ports.get(view.port) == view.inode)
 
     async def _watch(self) -> None:
@@ -303,16 +303,6 @@ def _started(thread: str, told: dict[str, Any]) -> dict[str, Any]:
         "transcript_path": told["path"],
         "cwd": string(told.get("cwd")),
     }
-
-
-def listening(pid: int) -> dict[int, str] | None:
-    """The ports on which somebody listens where a process runs, with the socket; None if nobody can tell."""
-    try:
-        with open(f"/proc/{pid}/net/tcp", encoding="ascii") as file:
-            rows = [line.split() for line in file.readlines()[1:]]
-    except (OSError, ValueError):
-        return None
-    return {int(row[1].rpartition(":")[2], 16): row[9] for row in rows if len(row) > 9 and row[3] == LISTENS}
 
 
 def _keep(facts: dict[str, Any], thread: str, value: object) -> None:

@@ -30,7 +30,7 @@ class Process(Protocol):
     @property
     def parent(self) -> int: ...
     @property
-    def word(self) -> str: ...
+    def key(self) -> str: ...
     @property
     def name(self) -> str: ...
     @property
@@ -81,13 +81,13 @@ def judge(chain: Sequence[Process], known: Known, facts: Facts) -> Verdict:
     if not chain:
         return Verdict(SCRIPT, adrift=True)  # it is gone already: nobody can tell
     for process in chain:
-        if process.word in known.owners:
-            return Verdict(AGENT, known.owners[process.word])
-    if any(process.word in known.disowned for process in chain[1:]):
+        if process.key in known.owners:
+            return Verdict(AGENT, known.owners[process.key])
+    if any(process.key in known.disowned for process in chain[1:]):
         return Verdict(SCRIPT, adrift=True)
     caller = chain[0]
     ahead = caller.terminal != 0 and caller.foreground == caller.group
-    if ahead and caller.word not in known.disowned and _is_persons(chain, known, facts, NESTED_MAX):
+    if ahead and caller.key not in known.disowned and _is_persons(chain, known, facts, NESTED_MAX):
         return Verdict(OPERATOR)
     return Verdict(SCRIPT, adrift=is_adrift(chain, known, facts))
 
@@ -130,7 +130,7 @@ def _is_watched(server: Process, leader: Process, known: Known, facts: Facts, de
     if depth == 0:
         return False
     for client in facts.watching(server, leader):
-        if any(each.word in known.owners or each.word in known.disowned for each in client):
+        if any(each.key in known.owners or each.key in known.disowned for each in client):
             continue
         if client and client[0].terminal and _is_persons(client, known, facts, depth - 1):
             return True

@@ -37,11 +37,11 @@ ANSWERED = "answered"
 """The same, of a question that has its answer."""
 
 
-class HasWord(Protocol):
+class HasKey(Protocol):
     """A process, as far as this room knows one."""
 
     @property
-    def word(self) -> str:
+    def key(self) -> str:
         """`pid.start`."""
         ...
 
@@ -207,10 +207,10 @@ def awaits_client(state: State, agent: Agent, operation: RegisterAgent) -> bool:
     return agent.kind in SPEAKS_BY_COMMANDS or operation.owns_process or operation.kind == agent.kind
 
 
-def child_above(state: State, chain: Iterable[HasWord]) -> str:
+def child_above(state: State, chain: Iterable[HasKey]) -> str:
     """The child whose process is among these; empty if none is."""
-    words = {process.word for process in chain}
-    return next((agent for agent, child in state.children.items() if child.process in words), "")
+    keys = {process.key for process in chain}
+    return next((agent for agent, child in state.children.items() if child.process in keys), "")
 
 
 def _know(state: State, parent: str, child: str) -> None:

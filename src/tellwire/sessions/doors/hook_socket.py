@@ -8,7 +8,6 @@ import time
 
 import msgspec
 
-from tellwire.broker.identity import INIT, ancestry
 from tellwire.broker.server import Server, Visit
 from tellwire.clients import is_headless
 from tellwire.core.agents.speaking import REAPERS
@@ -18,10 +17,10 @@ from tellwire.protocol.operations.agents import PathRecord
 from tellwire.protocol.relay import HookHello
 from tellwire.sessions.client_session import Book
 from tellwire.sessions.listening import listener, never
-from tellwire.sessions.owners import started_at
 from tellwire.sessions.starts import read_payload
 from tellwire.sessions.tracker import Hooks
 from tellwire.sessions.write_guard import Guarding
+from tellwire.system.processes import INIT, ancestry, started_at
 
 log = logging.getLogger("tellwire.hooks")
 
@@ -76,7 +75,7 @@ class HookGuest(asyncio.Protocol):
         self._server = server
         self._transport = visit.transport
         self._hello = hello
-        self._words = [process.word for process in ancestry(visit.pid)]
+        self._words = [process.key for process in ancestry(visit.pid)]
         self._listens = hello.listens and bool(self._words)  # a hook without a process gave up long ago
         self._data = bytearray()
         self._served = False
@@ -141,7 +140,7 @@ class WaiterDoor:
     def admit(self, visit: Visit) -> None:
         """Take a waiter's connection over, or send it home."""
         chain = ancestry(visit.pid)
-        guest = WaiterGuest(self, visit, [process.word for process in chain])
+        guest = WaiterGuest(self, visit, [process.key for process in chain])
         visit.transport.set_protocol(guest)
         orphan = len(chain) < 2 or chain[1].pid == INIT or chain[1].name in REAPERS
         if orphan or is_headless(chain[1].pid) or self._has_younger(guest):

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tellwire.broker.identity import read_process
 from tellwire.clients.client import Client
 from tellwire.clients.plugin import PluginTranscript
 from tellwire.clients.reader import listed, mapping
@@ -16,6 +15,7 @@ from tellwire.sessions.client_session import Book
 from tellwire.sessions.listening import Listens, always
 from tellwire.sessions.tracker import Hooks
 from tellwire.sessions.write_guard import Guarding, may_write
+from tellwire.system.processes import read_process
 
 HOLD_S = 25.0
 TELL_S = 3.0
@@ -71,18 +71,18 @@ class PluginDoor:
         Raises:
             ValueError: it makes no sense.
         """
-        word = process_word(payload)
+        key = process_key(payload)
         if payload.get("hook_event_name") == TOLD:
-            self._take_told(word, payload)
+            self._take_told(key, payload)
             return None
         if may_write(client, payload):
-            return await self._guarding.handle(client, payload, [word], listens)
+            return await self._guarding.handle(client, payload, [key], listens)
         hooks, requests = self._plugins[client]
         event = hooks.parse(payload)
         requests.take(event, payload)
-        answer = await self._guarding.handle(client, payload, [word], listens)
+        answer = await self._guarding.handle(client, payload, [key], listens)
         if event.what in ("turn_ended", "interrupted"):
-            self._look(word)  # what came at the very end was too late for the turn
+            self._look(key)  # what came at the very end was too late for the turn
         return answer
 
     async def wait(
@@ -97,23 +97,23 @@ class PluginDoor:
         Raises:
             ValueError: it makes no sense.
         """
-        word = process_word(payload)
+        key = process_key(payload)
         if client in self._plugins:
             hooks, requests = self._plugins[client]
             requests.take(hooks.parse(payload), payload)
-            if not self._knows(word):
-                await self._hooks.handle(client, payload, [word])
-        before = self._polls.pop(word, None)
+            if not self._knows(key):
+                await self._hooks.handle(client, payload, [key])
+        before = self._polls.pop(key, None)
         if before is not None:
             before.cancel()
         poll: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
-        self._polls[word] = poll
-        self._look(word)
+        self._polls[key] = poll
+        self._look(key)
         try:
             await asyncio.wait({poll, gone}, timeout=self._hold_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if self._polls.get(word) is poll:
-                del self._polls[word]
+            if self._polls.get(key) is poll:
+                del self._polls[key]
             if not poll.done():
                 poll.cancel()
         if poll.cancelled():
@@ -161,21 +161,21 @@ class PluginDoor:
             if self._asked.get(agent.owner) is asked:
                 del self._asked[agent.owner]
 
-    def _take_told(self, word: str, payload: Mapping[str, Any]) -> None:
-        asked = self._asked.get(word)
+    def _take_told(self, key: str, payload: Mapping[str, Any]) -> None:
+        asked = self._asked.get(key)
         if asked is not None and not asked.done():
             asked.set_result([mapping(each) for each in listed(payload.get("messages"))])
 
-    def _knows(self, word: str) -> bool:
-        return any(each.owner == word and self._hooks.book_of(each.id) for each in self._hooks.agents())
+    def _knows(self, key: str) -> bool:
+        return any(each.owner == key and self._hooks.book_of(each.id) for each in self._hooks.agents())
 
-    def _look(self, word: str) -> None:
+    def _look(self, key: str) -> None:
         for agent in self._hooks.agents():
-            if agent.owner == word and self._hooks.has_reason(agent):
+            if agent.owner == key and self._hooks.has_reason(agent):
                 self._hooks.mail(agent.id)
 
 
-def process_word(payload: Mapping[str, Any]) -> str:
+def process_key(payload: Mapping[str, Any]) -> str:
     """The client's process, by the number that its plugin tells.
 
     Raises:
@@ -185,4 +185,4 @@ def process_word(payload: Mapping[str, Any]) -> str:
     process = read_process(pid) if isinstance(pid, int) and pid in PIDS else None
     if process is None:
         raise ValueError("a plugin tells the number of its process")
-    return process.word
+    return process.key
