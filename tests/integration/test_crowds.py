@@ -29,6 +29,9 @@ from tests.integration.world import (
 
 STRANGERS = 600
 GROWTH_BYTES_MAX = 20 << 20
+SESSIONS = 150
+KEPT_BYTES_MAX = 60 << 20
+"""Of what sessions have told, 16 MiB; of a broker that is busy with large payloads, the rest."""
 FEW_DESCRIPTORS = 128
 MEGABYTE = b"x" * (1 << 20)
 
@@ -209,3 +212,20 @@ async def test_what_comes_behind_a_hooks_payload_is_not_kept(home: Home, raw: Op
     with suppress(ConnectionError):
         await connection.write(json.dumps(hello).encode() + b"\n{}" + MEGABYTE * 64)
     assert rss_bytes(home.pid) - before < GROWTH_BYTES_MAX
+
+
+@pytest.mark.requirement("SEC-3")
+async def test_the_long_prompts_of_many_sessions_are_not_kept(home: Home) -> None:
+    home.up()
+    endpoint = await served(home)
+    before = rss_bytes(home.pid)
+    for number in range(SESSIONS):
+        told = {
+            "hook_event_name": "UserPromptSubmit",
+            "session_id": f"session-{number}",
+            "cwd": "/",
+            "transcript_path": "",
+            "prompt": "x" * 1_000_000,
+        }
+        assert (await post(endpoint, json.dumps(told).encode()))[0] == 200
+    assert rss_bytes(home.pid) - before < KEPT_BYTES_MAX

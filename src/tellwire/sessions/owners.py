@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from msgspec.structs import astuple
+
 from tellwire.broker.engine import Engine
 from tellwire.broker.server import Server
 from tellwire.clients import runs_many
@@ -17,6 +19,8 @@ from tellwire.core.state import Agent
 from tellwire.system.processes import is_alive, pid_in, started_at
 
 SESSIONS_MAX = 10_000
+CHARS_MAX = 16 << 20
+"""Of all that hooks have told of sessions; a prompt or an answer may have a million."""
 EARLY_S = 0.5
 """A shim that started so long before a conversation began does not serve it; clocks differ a little."""
 _BOUNDS = ("session_started", "turn_ended", "errored", "interrupted", "session_ended")
@@ -32,6 +36,12 @@ class Seen(NamedTuple):
     """The last hook."""
     prompt: HookEvent | None
     """What began the turn under way."""
+
+    @property
+    def chars(self) -> int:
+        """How much text it holds."""
+        events = (self.event,) if self.prompt is None else (self.event, self.prompt)
+        return sum(len(part) for event in events for part in astuple(event) if isinstance(part, str))
 
 
 class Threads:
@@ -75,20 +85,30 @@ class Recognition:
         self._server = server
         self._clients = clients
         self._sessions: dict[tuple[str, str], Seen] = {}
+        """The one that was heard of last stands last."""
+        self._chars = 0
         self.threads = Threads(clients, port)
 
     def note(self, client: str, event: HookEvent, words: list[str] | None) -> None:
         """A hook came, with these processes above it if they are known."""
         if not event.session or event.subagent:
             return
-        before = self._sessions.pop((client, event.session), Seen([], event, None))
+        before = self._drop((client, event.session)) or Seen([], event, None)
         prompt = None if event.what in _BOUNDS else before.prompt
         if event.what == "prompt":
             prompt = event
         seen = Seen(before.words if words is None else words, event, prompt)
         self._sessions[client, event.session] = seen
-        if len(self._sessions) > SESSIONS_MAX:
-            del self._sessions[next(iter(self._sessions))]
+        self._chars += seen.chars
+        while len(self._sessions) > SESSIONS_MAX or (self._chars > CHARS_MAX and len(self._sessions) > 1):
+            self._drop(next(iter(self._sessions)))
+
+    def _drop(self, key: tuple[str, str]) -> Seen | None:
+        """Forget a session; its next hook makes it known again."""
+        seen = self._sessions.pop(key, None)
+        if seen is not None:
+            self._chars -= seen.chars
+        return seen
 
     def meet(self, client: str, event: HookEvent, words: list[str]) -> None:
         """A process says which session is its own, and what began there; what hooks told counts for more."""
