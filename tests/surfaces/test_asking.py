@@ -19,6 +19,8 @@ from tests.surfaces.cli_world import run, run_at_terminal
 BEAT_S = 5.0
 ANSWER = ["sh", "-c", "echo forty-two"]
 SLEEP = ["sleep", "300"]
+SWEPT, ROUNDS = 15, 3
+"""So many agents at once may be asked, and so often they are."""
 
 
 @pytest.fixture
@@ -164,3 +166,14 @@ async def test_a_person_at_a_terminal_sees_that_it_works(home: Home, alice: Shim
     assert done.code == 0, done
     assert "command is at work: 1 s" in done.out
     assert done.out.endswith("\r\x1b[Kforty-two\n"), "the line is wiped"
+
+
+@pytest.mark.requirement("F2-9", stage="lineage")
+async def test_a_sweep_between_the_end_of_a_program_and_its_last_words_loses_no_answer(home: Home) -> None:
+    home.up_for_mcp(beat_s=0.001)
+    async with open_shims(home) as shims:
+        asker = await shims.open("asker", "--tools=all")
+        for _ in range(ROUNDS):
+            asked = (asker.call("ask_agent", question(ANSWER)) for _ in range(SWEPT))
+            answers = await asyncio.gather(*asked)
+            assert [answer.text for answer in answers if "forty-two" not in answer.text] == []

@@ -141,6 +141,7 @@ class Engine:
         self.activities: dict[str, str] = {}  # by agent id: `busy`, `idle` and so on, as clients tell
         self.paths: Callable[[str], list[PathRecord]] = lambda _agent: []  # how mail gets into its model
         self.contact: Callable[[str], Contact | None] = lambda _agent: None  # of one that fetches its mail
+        self.ending: set[str] = set()  # processes whose end will be told; until then they count as alive
         self.refusals = Refusals()
         lookups = Lookups(
             journal,
@@ -156,7 +157,7 @@ class Engine:
         self.observers: list[Callable[[], None]] = []  # called after each tick that `committed` something
         self.committed: list[AnyEvent] = []
         self.limits = limits
-        self._context = lookups.context(NOBODY, limits, alive)
+        self._context = lookups.context(NOBODY, limits, lambda word: word in self.ending or alive(word))
         self._kept, self.prompted = lookups.kept, lookups.prompted
 
     def start(self, version: str) -> None:

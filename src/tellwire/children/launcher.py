@@ -48,6 +48,8 @@ from tellwire.system.processes import environ, is_alive, pid_in
 log = logging.getLogger("tellwire.children")
 
 LOOK_S = 0.05
+LOOKS_MAX = 200
+"""How often the record is looked at for what was submitted."""
 SCREEN_S = 0.5
 """Between two looks at the window of a client that is not up yet."""
 BEAT_S = 1.0
@@ -318,7 +320,7 @@ class Launcher:
 
     async def _is_on_record(self, agent_id: str, process: str) -> bool:
         """Whether the start is committed; not if the child was given up, or nothing can be stored."""
-        for _ in range(200):
+        for _ in range(LOOKS_MAX):
             child = self._engine.state.children.get(agent_id)
             if child is None:
                 return False
@@ -353,6 +355,7 @@ class Launcher:
         except OSError:
             return
         self._watched[process] = descriptor
+        self._engine.ending.add(process)
         loop = asyncio.get_running_loop()
 
         def ended() -> None:
@@ -363,6 +366,19 @@ class Launcher:
         loop.add_reader(descriptor, ended)
 
     async def _tell_end(self, agent_id: str, process: str) -> None:
+        """Put on record that a process is gone, and what it said last; no sweep comes before that."""
+        self._engine.ending.add(process)
+        try:
+            await self._read_end(agent_id, process)
+            for _ in range(LOOKS_MAX):
+                child = self._engine.state.children.get(agent_id)
+                if child is None or child.process != process:
+                    break
+                await asyncio.sleep(LOOK_S)  # a sweep may stand before it in the queue
+        finally:
+            self._engine.ending.discard(process)
+
+    async def _read_end(self, agent_id: str, process: str) -> None:
         child = self._engine.state.children.get(agent_id)
         code = processes.bury(process)
         self._watched.pop(process, None)
