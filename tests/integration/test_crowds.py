@@ -14,6 +14,7 @@ from contextlib import suppress
 import pytest
 
 from tellwire.install.endpoint import HookEndpoint
+from tellwire.sessions.doors.http_listener import STRANGERS_MAX
 from tests.integration.leave import served
 from tests.integration.test_hook_doors import post
 from tests.integration.world import (
@@ -109,6 +110,15 @@ def descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+async def up_with_few_descriptors(home: Home) -> None:
+    """Start a broker that has hardly any."""
+    command = " ".join(tellwire_command("up", "--detach"))
+    words = ["sh", "-c", f"ulimit -n {FEW_DESCRIPTORS} && exec {command}"]
+    await asyncio.to_thread(
+        subprocess.run, words, env=home.environment(), cwd=ROOT, check=True, timeout=WITHIN_S
+    )
+
+
 async def listing(home: Home) -> float:
     """How long `tellwire list` takes."""
     began = time.monotonic()
@@ -147,11 +157,7 @@ async def test_six_hundred_strangers_cost_little_and_nobody_waits_for_them(home:
 
 @pytest.mark.requirement("SEC-3")
 async def test_with_few_descriptors_the_local_socket_keeps_its_share(home: Home) -> None:
-    command = " ".join(tellwire_command("up", "--detach"))
-    words = ["sh", "-c", f"ulimit -n {FEW_DESCRIPTORS} && exec {command}"]
-    await asyncio.to_thread(
-        subprocess.run, words, env=home.environment(), cwd=ROOT, check=True, timeout=WITHIN_S
-    )
+    await up_with_few_descriptors(home)
     endpoint = await served(home)
     with Crowd(endpoint, b"") as crowd:
         for _ in range(10):
@@ -229,3 +235,47 @@ async def test_the_long_prompts_of_many_sessions_are_not_kept(home: Home) -> Non
         }
         assert (await post(endpoint, json.dumps(told).encode()))[0] == 200
     assert rss_bytes(home.pid) - before < KEPT_BYTES_MAX
+
+
+@pytest.mark.requirement("SEC-3")
+async def test_only_a_few_strangers_are_in_at_a_time(home: Home) -> None:
+    home.up()
+    endpoint = await served(home)
+    before = len(open_files(home.pid))
+    with Crowd(endpoint, b"") as crowd:
+        crowd.come(100)
+        assert (await post(endpoint, b"{}"))[0] == 200
+        assert len(open_files(home.pid)) - before <= STRANGERS_MAX + 4
+
+
+@pytest.mark.requirement("SEC-3")
+async def test_clients_with_the_token_leave_descriptors_for_the_local_socket(home: Home) -> None:
+    await up_with_few_descriptors(home)
+    endpoint = await served(home)
+    writers: list[asyncio.StreamWriter] = []
+    try:
+        for _ in range(100):
+            reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+            writers.append(writer)
+            with suppress(ConnectionError):
+                writer.write(head(endpoint, endpoint.token, size=2) + b"{}")
+                await reader.read(1)  # it is answered, and stays; or is closed
+        assert len(open_files(home.pid)) < FEW_DESCRIPTORS * 2 // 3
+        await listing(home)
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+@pytest.mark.requirement("SEC-3")
+async def test_of_a_body_that_is_too_long_only_the_beginning_is_kept(home: Home) -> None:
+    home.up()
+    endpoint = await served(home)
+    before = rss_bytes(home.pid)
+    _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+    writer.transport.set_write_buffer_limits(0)
+    with suppress(ConnectionError):
+        writer.write(head(endpoint, endpoint.token, size=1 << 30) + MEGABYTE * 48)
+        await writer.drain()
+    assert rss_bytes(home.pid) - before < GROWTH_BYTES_MAX
+    writer.close()

@@ -107,6 +107,8 @@ def test_a_broker_that_cannot_store_its_start_says_so_and_starts_with_the_next_c
         ),
         (tellwire.TellwireError("storage_broken", "I/O error."), 1000, "has 0 KiB free"),
         (OSError(errno.ENOSPC, "No space left"), 1000, "has 0 KiB free"),
+        (OSError(errno.EDQUOT, "Quota exceeded"), 1 << 30, "Quota exceeded"),
+        (OSError(errno.EIO, "I/O error"), 1000, "has 0 KiB free"),
         (OSError(errno.EROFS, "Read-only file system"), 1 << 30, "Read-only file system"),
         (tellwire.TellwireError("storage_full", "It is locked."), 1 << 30, "It is locked"),
     ],
