@@ -134,8 +134,7 @@ class Engine:
         self.storage_error: TellwireError | None = None
         self.low: TellwireError | None = None  # the disk is nearly full: what most callers are told
         self.delivery = Delivery(journal.messages, grant_s)
-        self.answerers: dict[type, Callable[[Any], Reply]] = {}
-        """Operations that the broker answers of itself, not out of the state."""
+        self.answerers: dict[type, Callable[[Any], Reply]] = {}  # answered by the broker, not from the state
         self.slow: dict[type, Callable[[Source, int, Any], None]] = {}  # answered later, beside the loop
         self.alone: set[type] = set()  # those of them that must find nothing uncommitted
         self.activities: dict[str, str] = {}  # by agent id: `busy`, `idle` and so on, as clients tell
