@@ -34,7 +34,8 @@ class StoredMessage(NamedTuple):
         to, kind, mode, re = event.to, event.kind, event.mode, event.re
         recipients, json, facts = " ".join(event.recipients), event.json, event.context
         row = (seq, event.sender, event.sender_name, recipients, to, re, at, mode, kind, json, facts, body)
-        return tuple.__new__(cls, row)  # what `cls` would do by way of one more call, for every message
+        # What `cls` would do by way of one more call, for every message.
+        return tuple.__new__(cls, row)  # pyright: ignore[reportUnknownMemberType]
 
     def header(self) -> Header:
         """All but the text."""
