@@ -106,9 +106,7 @@ LIMITS: dict[tuple[str, str], str] = {}
 BY_TYPING = "by a line that tellwire types into its tmux pane; elsewhere mail comes with the next prompt"
 REMARKS = {
     ("claude", "beyond time-out"): f"its waiter may wait a week; after that {BY_TYPING}",
-    ("codex", "/clear or /new"): (
-        "with its first prompt; until its MCP server has started, the one before it may still get mail"
-    ),
+    ("codex", "/clear or /new"): "with its first prompt",
     ("opencode", "two in one folder"): (
         "of two that start at the same moment in a home where it never ran, the screen of one may stay "
         "blank: seen in 2 of 10 such starts without tellwire"

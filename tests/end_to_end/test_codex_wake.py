@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tellwire.clients.codex.app_server import AppServer, AppServerError
 from tellwire.clients.ports import QUEUE_NAME as NAME
 from tests.end_to_end.mesh import until_known, until_status
 from tests.end_to_end.script import say
@@ -22,10 +23,12 @@ from tests.end_to_end.test_matrix_faults import session_of
 from tests.end_to_end.test_trust import ready, settle
 from tests.end_to_end.trust import NO_DAEMON, Cautious, cautious, end_daemon, trust
 from tests.integration.hook_client import activity
-from tests.integration.world import until
+from tests.integration.world import pass_time, until
 
 SECOND = "And is the lexer finished?"
 DRAFT = "half a sentence that"
+LEFT_S = 8.0
+"""So long mail must not enter the session that was left."""
 OFF = ("-c", "model_reasoning_summary=none")
 """One of the options with which Codex does not use its daemon."""
 
@@ -99,6 +102,38 @@ async def test_on_its_daemon_mail_after_an_interrupt_is_started(tmp_path: Path) 
         await terminal.interrupt()
         await wake(stage)
         assert len(names(client)) == 1
+
+
+@pytest.mark.requirement("FIRST-4", stage="contact")
+async def test_on_its_daemon_mail_waits_as_soon_as_a_new_session_is_begun(tmp_path: Path) -> None:
+    async with settled(tmp_path) as (stage, client, terminal):
+        before = await loaded(client)
+        await terminal.type("/clear")
+
+        async def is_begun() -> bool:
+            return len(await loaded(client)) > len(before)
+
+        await until(is_begun, what="a new thread")  # its MCP servers start about now
+        stage.play(END)
+        sent = (await stage.alice.send(stage.agent, QUESTION)).id
+        await until_status(stage.home, stage.agent, "online")
+        await pass_time(LEFT_S)
+        assert len(stage.requests) == 1, "the session that was left has acted"
+        await terminal.type("Begin anew.")
+        request = await stage.request(QUESTION)
+        await stage.until_read(sent)
+        once(request)
+        assert "Begin anew." in request.text
+
+
+async def loaded(client: Cautious) -> list[str]:
+    """The threads that its daemon has loaded."""
+    for pid, words in processes_of(str(client.home).encode()).items():
+        if b"app-server" in words:
+            with suppress(AppServerError):
+                async with AppServer.open(pid) as server:
+                    return (await server.call("thread/loaded/list", limit=100))["data"]
+    return []
 
 
 @pytest.mark.requirement("WAKE-1", "WAKE-2", stage="clients")

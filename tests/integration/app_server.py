@@ -31,6 +31,8 @@ class AppServer(StandIn):
         self._threads: dict[str, tuple[Any, socket.socket]] = {}
         self._lock = threading.RLock()
         self._asked = 0
+        self._parents: dict[str, str] = {}
+        self._looked: set[str] = set()
         self._queues: dict[str, list[dict[str, Any]]] = {}
         self._started: list[str] = []
         place = Path(os.environ["CODEX_HOME"]) / PLACE
@@ -58,6 +60,16 @@ class AppServer(StandIn):
             port = socket.create_server(("127.0.0.1", 0))
             self._threads[thread] = self._shim, port
             return answer
+
+    def clear(self, thread: str, anew: str, parent: str = "") -> Any:
+        """The terminal of a session begins another one, whose shim has not started yet."""
+        self._parents[anew] = parent
+        self._threads[anew] = None, self._threads[thread][1]
+        return True
+
+    def looked(self) -> Any:
+        """The threads whose terminal was asked for."""
+        return sorted(self._looked)
 
     def close(self, thread: str) -> Any:
         """The terminal of a session is closed; the session goes on."""
@@ -142,9 +154,11 @@ class AppServer(StandIn):
     def _tell(self, method: str, thread: str, params: dict[str, Any]) -> dict[str, Any]:
         if method == "thread/read":
             path = str(Path(os.environ["CODEX_HOME"]) / "rollout.jsonl")
-            return {"result": {"thread": {"id": thread, "status": {"type": "idle"}, "path": path}}}
+            told = {"id": thread, "status": {"type": "idle"}, "path": path}
+            return {"result": {"thread": {**told, "parentThreadId": self._parents.get(thread) or None}}}
         if method.startswith("thread/queue/"):
             return self._queue(method.rpartition("/")[2], self._queues.setdefault(thread, []), params)
+        self._looked.add(thread)
         port = self._threads[thread][1]
         origin = f"http://127.0.0.1:{port.getsockname()[1]}" if port.fileno() >= 0 else "http://127.0.0.1:1"
         return {"result": {"data": [{"name": "codex_tui", "httpOrigin": origin}]}}
@@ -167,6 +181,8 @@ class AppServer(StandIn):
         return {"result": {"queuedSubmission": added}}
 
     def _call(self, thread: str, params: dict[str, Any]) -> dict[str, Any]:
+        if self._threads[thread][0] is None:
+            return {"error": {"code": -32600, "message": "no such server"}}
         with self._lock:
             now, self._shim = self._shim, self._threads[thread][0]
             meta = {**params["_meta"], "threadId": thread}

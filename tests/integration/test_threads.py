@@ -353,6 +353,28 @@ async def test_the_next_broker_knows_a_text_in_the_queue_by_its_name(
         assert await server.client.do("queued", thread=one) == []
 
 
+@pytest.mark.requirement("FIRST-4", stage="contact")
+async def test_a_session_that_was_left_for_one_without_a_shim_gets_no_more_mail(
+    running: Home, codex_home: Path, join: Join
+) -> None:
+    alice = await join("alice")
+    async with open_server(running, codex_home) as server:
+        one = await server.begin("one")
+        await server.start(one, "one", alice)
+        await until(lambda: server.client.do("looked"), what="its terminal known")
+        await server.client.do("clear", thread=one, anew=thread_id(), parent=one)
+        first = await alice.send("one", "Is it done?")
+        await queued(server, one)  # a sub-agent's thread changes nothing
+        await take_up(server, one)
+        await until(lambda: read(alice, first.id), what="it was read")
+        await server.stop(one)
+        await server.client.do("clear", thread=one, anew=thread_id())
+        second = await alice.send("one", "And now?")
+        await until(lambda: offline(alice, "one"), what="the session that was left is over")
+        assert await server.client.do("queued", thread=one) == []
+        assert await state_of(alice, second.id) == ("pending", "")
+
+
 async def test_a_daemon_that_takes_no_texts_leaves_them_to_its_command(
     running: Home, codex_home: Path, join: Join
 ) -> None:

@@ -17,7 +17,7 @@ from tellwire.clients.codex.app_server import (
     AppServerRefusedError,
     is_app_server,
 )
-from tellwire.clients.codex.queue import GONE, NO_SESSION, QUEUE
+from tellwire.clients.codex.queue import ANEW, GONE, NO_SESSION, QUEUE
 from tellwire.clients.codex.threads import CodexThreads
 from tellwire.clients.ports import NAMED, Session, SessionPort, name_of, pid_of
 from tellwire.clients.reader import listed, mapping, string
@@ -55,6 +55,8 @@ class CodexDaemon:
             return False
         try:
             async with AppServer.open(pid) as server:
+                if await self._threads.see_left(server, book.session):
+                    return False
                 return await self._give(server, book, agent)
         except AppServerError as error:
             log.warning("codex's daemon cannot be told of mail: %s", error)
@@ -104,6 +106,8 @@ class CodexDaemon:
     def _fault(self, book: Session) -> str:
         if not book.session:
             return NO_SESSION
+        if self._threads.is_left(book.session):
+            return ANEW
         return "" if self._threads.is_shown(book.session) else GONE
 
     # -- what became of it ----------------------------------------------------------------------------

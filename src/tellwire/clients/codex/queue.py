@@ -29,6 +29,7 @@ QUEUE_S = 10.0
 NO_SESSION = "it has begun no session yet"
 INTERRUPTED = "after an interrupt it leaves its queue alone until its next prompt"
 GONE = "its terminal is closed"
+ANEW = "its human has begun another session"
 
 
 class CodexQueue:
@@ -68,6 +69,8 @@ class CodexQueue:
             return NO_SESSION
         if is_once(pid):
             return "a headless run has no queue"
+        if self._threads.is_left(book.session):
+            return ANEW
         if not self._threads.is_shown(book.session):
             return GONE
         return INTERRUPTED if book.was_interrupted and not is_app_server(pid) else ""

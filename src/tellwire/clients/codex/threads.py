@@ -18,7 +18,13 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tellwire.clients.client import SERVER
-from tellwire.clients.codex.app_server import AppServer, AppServerError, AppServerSilentError, is_app_server
+from tellwire.clients.codex.app_server import (
+    AppServer,
+    AppServerError,
+    AppServerRefusedError,
+    AppServerSilentError,
+    is_app_server,
+)
 from tellwire.clients.codex.install import KIND
 from tellwire.clients.events import HookEvent
 from tellwire.clients.ports import PROBE, SessionPort, Shim
@@ -45,6 +51,8 @@ TRIES_MAX = 8
 """A thread that none of our shims serves is not asked for more often."""
 THREADS_MAX = 10_000
 LOADED_MAX = 500
+NEWER_MAX = 10
+"""So many threads that are newer than one are looked at, before that is woken."""
 LEAVING_S = 2.0
 LEAVING_LOOKS = 100
 TURNING = ("busy", "waiting")
@@ -193,16 +201,11 @@ class CodexThreads:
     # -- which terminal -------------------------------------------------------------------------------
 
     async def _look_up(self, server: AppServer, pid: int, thread: str) -> None:
-        told = await server.call(
-            "mcpServerStatus/list", threadId=thread, serverName=TERMINAL, detail="toolsAndAuthOnly"
-        )
-        origins = [mapping(each).get("httpOrigin") for each in listed(told.get("data"))]
-        with suppress(ValueError):  # no port, or not one that there can be
-            port = urlsplit(string(origins[0] if origins else "")).port
-            if port:
-                view = View(pid, port, (listening_ports(pid) or {}).get(port, ""))
-                _keep(self._views, thread, view)
-                await self._sit(server, thread, view)
+        port = await _port_of(server, thread)
+        if port:
+            view = View(pid, port, (listening_ports(pid) or {}).get(port, ""))
+            _keep(self._views, thread, view)
+            await self._sit(server, thread, view)
         if self._views and not self._is_watching:
             self._is_watching = True
             self._port.run(self._watch())
@@ -238,6 +241,23 @@ class CodexThreads:
             if seat.agent is None:  # it is on disk
                 return
             await asyncio.sleep(LEAVING_S / LEAVING_LOOKS)
+
+    def is_left(self, thread: str) -> bool:
+        """Whether the terminal of a thread is known to show another one."""
+        return self._views.get(thread) is LEFT
+
+    async def see_left(self, server: AppServer, thread: str) -> bool:
+        """Whether a terminal has begun another thread, though no shim serves that yet; if so it is left."""
+        view = self._views.get(thread, UNKNOWN)
+        if view is LEFT or not view.inode or thread in self._back:
+            return view is LEFT
+        loaded = [each for each in await _loaded(server) if each > thread and each not in self._seats]
+        for each in loaded[-NEWER_MAX:]:
+            with suppress(AppServerRefusedError):
+                if await _port_of(server, each) == view.port and _is_own(await _read(server, each)):
+                    await self._leave(thread)
+                    return True
+        return False
 
     def is_shown(self, thread: str) -> bool:
         """Whether the terminal that shows a thread is there, as far as anybody knows."""
@@ -277,6 +297,23 @@ async def _loaded(server: AppServer) -> list[str]:
     """What is loaded, the newest last: the time stands first in their ids."""
     told = await server.call("thread/loaded/list", limit=LOADED_MAX)
     return sorted(string(each) for each in listed(told.get("data")) if each)[:LOADED_MAX]
+
+
+async def _port_of(server: AppServer, thread: str) -> int:
+    """Where the terminal that shows a thread listens; 0 if that is not told."""
+    told = await server.call(
+        "mcpServerStatus/list", threadId=thread, serverName=TERMINAL, detail="toolsAndAuthOnly"
+    )
+    origins = [mapping(each).get("httpOrigin") for each in listed(told.get("data"))]
+    try:
+        return urlsplit(string(origins[0] if origins else "")).port or 0
+    except ValueError:  # not one that there can be
+        return 0
+
+
+def _is_own(told: dict[str, Any]) -> bool:
+    """Whether a human begins a thread: not a sub-agent's, nor one that Codex has for itself."""
+    return bool(told) and not told.get("parentThreadId") and not told.get("ephemeral")
 
 
 async def _read(server: AppServer, thread: str) -> dict[str, Any]:
