@@ -27,7 +27,11 @@ PROMPT = "Think about it."
 OTHER = "Say something else."
 THOUGHT = "Thought about it."
 impossible("mcp", "Esc with mail", "no mail rides along with a prompt: its model fetches it")
-impossible("mcp", "broker stalled", "its model's own call waits for the answer; nothing is handed to a hook")
+impossible(
+    "mcp",
+    "broker stalled",
+    "its model's own call waits, and ends with an error after 30 s; nothing is handed to a hook",
+)
 
 
 @pytest.mark.requirement("REC-2", stage="clients")
