@@ -77,7 +77,7 @@ class Origins:
         for agent in state.agents.values():
             if agent.owner:  # a client's sub-agents join later, from the same process
                 owners.setdefault(agent.owner, agent.id)
-        for owner in owners:
+        for owner in owners.keys() - self._seen.keys():
             self._note(owner)
         return Known(owners, dict(state.disowned))
 
