@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tellwire.core.state import Agent
+from tellwire.system.bounded import BoundedDict
 
 REMIND_CHARS = 100_000
 """Behind so much text the rule is said again, for a client that does not tell when it cuts its context."""
@@ -42,7 +43,7 @@ class Labels:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._secret = b""
-        self._told: dict[str, Told] = {}
+        self._told: BoundedDict[str, Told] = BoundedDict(KEPT_MAX)
 
     def word(self, agent: Agent) -> str:
         """The word of an agent's session: short, no word of any language, no tag of any markup."""
@@ -55,10 +56,7 @@ class Labels:
 
     def tell(self, agent: Agent, transcript: str = "") -> None:
         """The rule stands in the context now."""
-        self._told.pop(agent.id, None)
-        self._told[agent.id] = Told(agent.session, 0, _size(transcript))
-        if len(self._told) > KEPT_MAX:
-            del self._told[next(iter(self._told))]
+        self._told.renew(agent.id, Told(agent.session, 0, _size(transcript)))
 
     def forget(self, agent: str) -> None:
         """The context was cut: the rule may be gone."""

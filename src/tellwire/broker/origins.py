@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from tellwire.core.agents.speaking import Known, Verdict, is_adrift, judge
 from tellwire.core.agents.speaking import Process as AnyProcess
 from tellwire.core.state import State
+from tellwire.system.bounded import BoundedDict
 from tellwire.system.processes import (
     Process,
     ancestry,
@@ -54,7 +55,7 @@ class Origins:
     def __init__(self, state: Callable[[], State]) -> None:
         self._state = state
         self.attached: Attached = lambda _server, _leader: []
-        self._seen: dict[str, str] = {}
+        self._seen: BoundedDict[str, str] = BoundedDict(SEEN_MAX)
         """From the process of an agent, which may be gone, to its control group; oldest first."""
 
     def note(self, agent: str) -> None:
@@ -66,8 +67,6 @@ class Origins:
     def _note(self, owner: str) -> str:
         if owner not in self._seen and is_alive(owner):
             self._seen[owner] = control_groups(pid_in(owner))
-            if len(self._seen) > SEEN_MAX:
-                del self._seen[next(iter(self._seen))]
         return self._seen.get(owner, "")
 
     def known(self) -> Known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tellwire.broker.engine import Engine
 from tellwire.protocol.events.children import ChildFailed, ChildReserved
+from tellwire.system.bounded import BoundedDict
 
 KEPT_MAX = 64
 
@@ -13,14 +14,12 @@ class LastWords:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._kept: dict[str, tuple[str, str]] = {}
+        self._kept: BoundedDict[str, tuple[str, str]] = BoundedDict(KEPT_MAX)
         engine.observers.append(self._hear)
 
     def keep(self, agent_id: str, reason: str, output: str) -> None:
         """Why a child is no more, and the end of its own words."""
         self._kept[agent_id] = (reason, output)
-        while len(self._kept) > KEPT_MAX:
-            self._kept.pop(next(iter(self._kept)))
 
     def of(self, agent_id: str) -> tuple[str, str]:
         """What is kept of a child: the reason, and its own words."""

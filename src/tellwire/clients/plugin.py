@@ -22,6 +22,7 @@ from tellwire.clients.events import HookEvent, Pulse, Said, Turning, Verdict
 from tellwire.clients.payloads import Hook, parse_payload, require_text_taken, require_tool_wanted
 from tellwire.clients.reader import listed, mapping, string
 from tellwire.relay.guard import REASON, filled
+from tellwire.system.bounded import BoundedDict
 
 HOOKS = {
     "session_started": Hook("session_started"),
@@ -63,15 +64,15 @@ class RequestReader:
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self._clock = clock or time.monotonic
-        self._seen: dict[str, None] = {}
+        self._seen: BoundedDict[str, None] = BoundedDict(MARKS_MAX)
         """Marks in requests that the model has answered."""
-        self._expected: dict[str, float] = {}
+        self._expected: BoundedDict[str, float] = BoundedDict(MARKS_MAX)
         """From each mark that a request should have to when it was handed over."""
-        self._absent: dict[str, None] = {}
+        self._absent: BoundedDict[str, None] = BoundedDict(MARKS_MAX)
         self._held: set[str] = set()
         """Marks that stood in the session when the plugin last told."""
         self._held_at = 0.0
-        self._missed: dict[str, None] = {}
+        self._missed: BoundedDict[str, None] = BoundedDict(MARKS_MAX)
         """Marks that were in no request although they should have been; whatever the session holds."""
 
     def expect(self, mark: str, at: float | None = None, *, deferred: bool = False) -> None:
@@ -79,7 +80,6 @@ class RequestReader:
         del at, deferred
         self._absent.pop(mark, None)
         self._expected[mark] = self._clock()
-        _bound(self._expected)
 
     def take(self, requests: Sequence[Any]) -> None:
         """Requests that the model has answered; each with its age, and the marks in it."""
@@ -93,7 +93,6 @@ class RequestReader:
                 self._expected.pop(mark, None)
             late = now - age_ms / 1_000 - GRACE_S
             self._give_up([mark for mark, put_in in self._expected.items() if put_in < late])
-        _bound(self._seen)
 
     def hold(self, marks: Sequence[Any]) -> None:
         """All the marks that stand in the session, which rests."""
@@ -141,8 +140,6 @@ class RequestReader:
         for mark in marks:
             del self._expected[mark]
             self._absent[mark] = self._missed[mark] = None
-        _bound(self._absent)
-        _bound(self._missed)
 
 
 class PluginHooks:
@@ -179,7 +176,7 @@ class PluginTranscript:
 
     def __init__(self, teller: Callable[[Iterable[dict[str, Any]]], Iterator[Said]]) -> None:
         self._teller = teller
-        self._readers: dict[str, RequestReader] = {}
+        self._readers: BoundedDict[str, RequestReader] = BoundedDict(SESSIONS_MAX)
         """By session: a client may have several at once."""
 
     def opened(self) -> PluginTranscript:
@@ -188,10 +185,8 @@ class PluginTranscript:
 
     def reader(self, event: HookEvent) -> RequestReader:
         """The reader of a session."""
-        reader = self._readers.pop(event.session, None) or RequestReader()
-        self._readers[event.session] = reader
-        if len(self._readers) > SESSIONS_MAX:
-            del self._readers[next(iter(self._readers))]
+        reader = self._readers.get(event.session) or RequestReader()
+        self._readers.renew(event.session, reader)
         return reader
 
     def pulse(self, turn: Turning) -> Pulse | None:
@@ -211,12 +206,6 @@ class PluginTranscript:
             reader.hold(listed(held))
         if event.what == "session_ended":
             reader.end()
-
-
-def _bound(marks: dict[str, Any]) -> None:
-    """Forget the oldest."""
-    while len(marks) > MARKS_MAX:
-        del marks[next(iter(marks))]
 
 
 def plugin_target(path: str, asset: Path, programs: Programs) -> Target:

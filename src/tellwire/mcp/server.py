@@ -32,6 +32,7 @@ from tellwire.mcp.session import ShimSession
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ShimLine
 from tellwire.relay.ids import IDS_MAX, find_ids, is_sayable
+from tellwire.system.bounded import BoundedDict
 from tellwire.version import VERSION
 
 log = logging.getLogger("tellwire.mcp")
@@ -149,7 +150,7 @@ class Gateway:
         self._open: defaultdict[str, deque[Asked]] = defaultdict(deque)
         """What waits for an answer, by JSON-RPC id."""
         self._answered = asyncio.Event()
-        self._last: dict[str, tuple[int, str]] = {}
+        self._last: BoundedDict[str, tuple[int, str]] = BoundedDict(LAST_MAX)
         """The last line with a JSON-RPC id, and its word as a call: what a late cancellation means."""
         self._cancelled: set[int] = set()
         """Lines under way that the client has given up."""
@@ -216,7 +217,7 @@ class Gateway:
                 self._joining.hear(line.number, message.params, _conversation(message.params))
             asked = Asked(line, message.method)
             self._open[key].append(asked)
-            self._remember(key, line.number, call_word(line, key))
+            self._last.renew(key, (line.number, call_word(line, key)))
             hook = partial(self._unanswered, key, asked)
             metadata = ServerMessageMetadata(request_context=line, on_request_unanswered=hook)
             self._inbox.put(SessionMessage(message, metadata))
@@ -255,12 +256,6 @@ class Gateway:
                 self._session.say(line.number)
 
         returned.add_done_callback(say)
-
-    def _remember(self, key: str, number: int, call: str) -> None:
-        self._last.pop(key, None)
-        self._last[key] = number, call
-        if len(self._last) > LAST_MAX:
-            del self._last[next(iter(self._last))]
 
     async def _meet(self, message: types.JSONRPCRequest) -> None:
         """Before the first answer: know the client, and be an agent, so that the answer can tell its name."""

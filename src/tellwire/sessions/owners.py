@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -84,7 +85,7 @@ class Recognition:
         self._engine = engine
         self._server = server
         self._clients = clients
-        self._sessions: dict[tuple[str, str], Seen] = {}
+        self._sessions: OrderedDict[tuple[str, str], Seen] = OrderedDict()
         """The one that was heard of last stands last."""
         self._chars = 0
         self.threads = Threads(clients, port)
@@ -101,7 +102,8 @@ class Recognition:
         self._sessions[client, event.session] = seen
         self._chars += seen.chars
         while len(self._sessions) > SESSIONS_MAX or (self._chars > CHARS_MAX and len(self._sessions) > 1):
-            self._drop(next(iter(self._sessions)))
+            _, oldest = self._sessions.popitem(last=False)
+            self._chars -= oldest.chars
 
     def _drop(self, key: tuple[str, str]) -> Seen | None:
         """Forget a session; its next hook makes it known again."""

@@ -45,6 +45,7 @@ from tellwire.sessions.starts import Starts
 from tellwire.sessions.turn_probe import Pulses, PulseTimes
 from tellwire.sessions.turns import RETRY_LINE, Ending
 from tellwire.sessions.waking import Waking
+from tellwire.system.bounded import BoundedDict
 from tellwire.system.processes import holder_of
 from tellwire.system.terminals import pane_of
 
@@ -91,7 +92,7 @@ class Hooks:
         self.labels = Labels(marks.with_name("labels"))
         self._books: dict[str, Book] = {}
         self.recognition = Recognition(engine, server, clients, self)
-        self.places: dict[str, tuple[str, str]] = {}
+        self.places: BoundedDict[str, tuple[str, str]] = BoundedDict(SESSIONS_MAX)
         """For each agent its client's kind, and where that writes the session down, also if it left."""
         self.faults: dict[str, tuple[int, float, str]] = {}
         """For each client, payloads that made no sense: how many, and when and why the last did not."""
@@ -144,7 +145,7 @@ class Hooks:
         if event.source in CUTS and not (event.source == COMPACT and book.client.cut_mark):
             self.labels.forget(agent.id)
         endings += book.note(event)
-        self._note_place(book)
+        self.places.renew(book.agent, (book.client.kind, book.transcript))
         if book.reader is not reader:
             self._read_ahead(book)
         self._judge(book)
@@ -270,12 +271,6 @@ class Hooks:
                 checkpoint=book.is_checkpoint(turn, self.checkpoint_prompt),
             )
         )
-
-    def _note_place(self, book: Book) -> None:
-        self.places.pop(book.agent, None)
-        self.places[book.agent] = book.client.kind, book.transcript
-        if len(self.places) > SESSIONS_MAX:
-            del self.places[next(iter(self.places))]
 
     def _bound(self) -> dict[str, str]:
         return {name: book.session for name, book in self._books.items() if book.session}

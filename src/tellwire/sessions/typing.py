@@ -18,6 +18,7 @@ from tellwire.core.state import Agent
 from tellwire.protocol.operations.agents import PathRecord
 from tellwire.sessions.client_session import Book
 from tellwire.sessions.tracker import Hooks
+from tellwire.system.bounded import BoundedDict
 from tellwire.system.panes import WAKE_LINE, ObstacleError, capture, type_line
 from tellwire.system.processes import ancestry_of, find_tmux, pid_in
 from tellwire.system.threads import in_thread
@@ -72,7 +73,7 @@ class Typist:
         self._hooks = hooks
         self._times = times or TypingTimes()
         self.enabled = enabled
-        self._tries: dict[str, Tries] = {}
+        self._tries: BoundedDict[str, Tries] = BoundedDict(KNOWN_MAX)
         """By agent."""
         self._in_tmux: dict[str, bool] = {}
         """By the client's process: it stays where it is."""
@@ -127,7 +128,7 @@ class Typist:
             return False
         if is_headless(pid_in(agent.owner)):
             return False
-        tries, heard = self._tries_of(agent), book.heard
+        tries, heard = self._tries.setdefault(agent.id, Tries()), book.heard
         if tries.unsure == heard:
             return False
         try:
@@ -142,11 +143,6 @@ class Typist:
         tries.unsure, tries.note = heard, SILENT
         log.warning("%s: %r was typed into its pane, and no turn began", agent.name, WAKE_LINE)
         return False
-
-    def _tries_of(self, agent: Agent) -> Tries:
-        if agent.id not in self._tries and len(self._tries) >= KNOWN_MAX:
-            del self._tries[next(iter(self._tries))]
-        return self._tries.setdefault(agent.id, Tries())
 
     async def _type(self, book: Book, agent: Agent, tries: Tries) -> None:
         if tries.is_typing:

@@ -27,6 +27,7 @@ from tellwire.clients.reader import (
     string,
 )
 from tellwire.clients.said import blocks_said, text_of, told
+from tellwire.system.bounded import BoundedDict
 
 REQUESTS_MAX = 50_000
 """So many requests are remembered; one that builds on a forgotten one proves no absence."""
@@ -84,8 +85,8 @@ class ClaudeReader(TranscriptReader):
     evidence = "request"
 
     def _forget(self) -> None:
-        self._requests: dict[str, _Request] = {}
-        self._answered: dict[str, None] = {}
+        self._requests: BoundedDict[str, _Request] = BoundedDict(REQUESTS_MAX)
+        self._answered: BoundedDict[str, None] = BoundedDict(ANSWERED_MAX)
         """Requests that were answered and are not in the file yet: it may have them behind their answers."""
         self._known: set[str] = set()
         """The hashes of which the text was seen."""
@@ -219,8 +220,6 @@ class ClaudeReader(TranscriptReader):
     # -- requests -------------------------------------------------------------------------------------
 
     def _add_request(self, entry: _Line) -> None:
-        if len(self._requests) >= REQUESTS_MAX:
-            del self._requests[next(iter(self._requests))]
         request = _Request(seconds(entry.timestamp), entry.base, max(entry.keep, 0), tuple(entry.tail))
         self._requests[entry.id] = request
         if entry.id in self._answered:
@@ -240,8 +239,6 @@ class ClaudeReader(TranscriptReader):
                 self._settle_request(request)
             else:
                 self._answered[entry.request_ref] = None
-                if len(self._answered) > ANSWERED_MAX:
-                    del self._answered[next(iter(self._answered))]
         elif not self._requests and is_new:
             self._settle_by_order(seconds(entry.timestamp))
 

@@ -31,6 +31,7 @@ from tellwire.clients.ports import PROBE, SessionPort, Shim
 from tellwire.clients.reader import listed, mapping, string
 from tellwire.core.state import Agent
 from tellwire.protocol.errors import TellwireError
+from tellwire.system.bounded import BoundedDict
 from tellwire.system.processes import listening_ports, pid_in
 
 log = logging.getLogger("tellwire.threads")
@@ -79,14 +80,14 @@ class CodexThreads:
 
     def __init__(self, port: SessionPort) -> None:
         self._port = port
-        self._seats: dict[str, Shim] = {}
+        self._seats: BoundedDict[str, Shim] = BoundedDict(THREADS_MAX)
         """By thread, the shim that serves it."""
-        self._views: dict[str, View] = {}
-        self._back: dict[str, bool] = {}
+        self._views: BoundedDict[str, View] = BoundedDict(THREADS_MAX)
+        self._back: BoundedDict[str, bool] = BoundedDict(THREADS_MAX)
         """Threads to which a human came back after a newer one."""
-        self._tries: dict[str, int] = {}
+        self._tries: BoundedDict[str, int] = BoundedDict(THREADS_MAX)
         self._asking: dict[str, asyncio.Task[None]] = {}
-        self._silent: dict[str, tuple[int, float]] = {}
+        self._silent: BoundedDict[str, tuple[int, float]] = BoundedDict(THREADS_MAX)
         """By app-server that did not answer: how often in a row, and until when it is left alone."""
         self._is_watching = False
 
@@ -113,7 +114,7 @@ class CodexThreads:
         if self._seats.get(thread) is not seat:
             self._views.pop(thread, None)  # it was loaded anew, for another terminal
             self._tries.pop(thread, None)
-            _keep(self._seats, thread, seat)
+            self._seats.renew(thread, seat)
             if seat.agent is not None:
                 self._port.joined(seat.agent.id)
                 if seat.agent.pending:
@@ -135,7 +136,7 @@ class CodexThreads:
             seat = self._seats.get(event.session)
         if seat is not None and event.typed and self._views.get(event.session) is LEFT:
             del self._views[event.session]  # its human is back
-            _keep(self._back, event.session, True)
+            self._back.renew(event.session, True)
             self._port.run(self._learn(pid_in(seat.owner), event.session))
         if seat is None or seat.agent is not None or event.what == "session_ended":
             return
@@ -160,7 +161,7 @@ class CodexThreads:
         count, until = self._silent.get(str(pid), (0, 0.0))
         now = time.monotonic()
         if now >= until:  # of several that were under way the first one counts
-            _keep(self._silent, str(pid), (count + 1, now + SILENT_S[min(count, len(SILENT_S) - 1)]))
+            self._silent.renew(str(pid), (count + 1, now + SILENT_S[min(count, len(SILENT_S) - 1)]))
 
     async def _learn(self, pid: int, thread: str = "") -> None:
         """Find out whose a thread is, or all that the app-server has loaded."""
@@ -175,13 +176,13 @@ class CodexThreads:
             if isinstance(error, AppServerSilentError):
                 self._leave_alone(pid)
             if thread:
-                _keep(self._tries, thread, self._tries.get(thread, 0) + 1)
+                self._tries.renew(thread, self._tries.get(thread, 0) + 1)
 
     async def _meet(self, server: AppServer, pid: int, thread: str) -> None:
         tries = self._tries.get(thread, 0)
         if thread in self._seats or tries >= TRIES_MAX:
             return
-        _keep(self._tries, thread, tries + 1)
+        self._tries.renew(thread, tries + 1)
         try:
             await server.call(
                 "mcpServer/tool/call",
@@ -204,7 +205,7 @@ class CodexThreads:
         port = await _port_of(server, thread)
         if port:
             view = View(pid, port, (listening_ports(pid) or {}).get(port, ""))
-            _keep(self._views, thread, view)
+            self._views.renew(thread, view)
             await self._sit(server, thread, view)
         if self._views and not self._is_watching:
             self._is_watching = True
@@ -340,10 +341,3 @@ def _started(thread: str, told: dict[str, Any]) -> dict[str, Any]:
         "transcript_path": told["path"],
         "cwd": string(told.get("cwd")),
     }
-
-
-def _keep(facts: dict[str, Any], thread: str, value: object) -> None:
-    facts.pop(thread, None)
-    facts[thread] = value
-    if len(facts) > THREADS_MAX:
-        del facts[next(iter(facts))]

@@ -43,6 +43,7 @@ from tellwire.protocol.operations.agents import (
     UnregisterAgent,
 )
 from tellwire.protocol.operations.base import OPERATOR
+from tellwire.system.bounded import forget_oldest
 
 ENDED = frozenset({"left", "disconnected"})
 """Reasons that end a session. After a `restart` of the broker it may still come back."""
@@ -343,8 +344,7 @@ def _disown(state: State, agent: Agent) -> None:
     if agent.owner:
         state.disowned.pop(agent.owner, None)
         state.disowned[agent.owner] = None
-        if len(state.disowned) > DISOWNED_KEPT:
-            del state.disowned[next(iter(state.disowned))]
+        forget_oldest(state.disowned, DISOWNED_KEPT)
 
 
 def apply_online(state: State, event: AgentOnline) -> None:

@@ -26,6 +26,7 @@ from tellwire.protocol.events.children import (
 )
 from tellwire.protocol.ids import parse_id
 from tellwire.protocol.operations.agents import RegisterAgent
+from tellwire.system.bounded import forget_oldest
 
 ENDED_KEPT = 64
 """Children that ended are remembered, at most. Not a setting: applying an event must not depend on one."""
@@ -137,8 +138,7 @@ def apply_child_ended(state: State, event: ChildEnded) -> None:
         if not child.asked:
             result = 0 if child.unheard else child.result
             state.ended[agent.id] = EndedChild(child.parent, event.how, state.now, result)
-            while len(state.ended) > ENDED_KEPT:
-                del state.ended[next(iter(state.ended))]
+            forget_oldest(state.ended, ENDED_KEPT)
     remove_child(state, event.agent)
 
 
