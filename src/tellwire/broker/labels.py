@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tellwire.core.state import Agent
 from tellwire.system.bounded import BoundedDict
+from tellwire.system.files import write_atomically
 
 REMIND_CHARS = 100_000
 """Behind so much text the rule is said again, for a client that does not tell when it cuts its context."""
@@ -96,10 +97,7 @@ class Labels:
     def _make(self) -> bytes:
         secret = secrets.token_bytes(SECRET_BYTES)
         with suppress(OSError):  # then this broker's sessions have words that the next one does not know
-            new = self._path.with_suffix(".new")
-            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(secret)
-            new.replace(self._path)
+            write_atomically(self._path, secret)
         return secret
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import msgspec
 
 from tellwire.protocol.errors import TellwireError
+from tellwire.system.files import sync_folder, write_atomically
 
 BYTES_MAX = 32 << 20
 LOCK_S = 10.0
@@ -87,23 +87,8 @@ def read_bytes(path: str) -> bytes | None:
 
 def write_whole(path: str, data: bytes, *, mode: int, owner: tuple[int, int] | None = None) -> None:
     """Put new contents in a file's place, all at once and on disk."""
-    folder, name = os.path.split(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.tellwire-", dir=folder)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(descriptor, mode)
-            if owner is not None and owner != (os.getuid(), os.getgid()):
-                with suppress(PermissionError):
-                    os.fchown(descriptor, *owner)
-            os.fsync(descriptor)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(folder)
+    write_atomically(path, data, mode=mode, owner=owner, fsync=True, shared=True)
+    sync_folder(os.path.dirname(path))
 
 
 def make_folders(path: str) -> list[str]:
@@ -162,11 +147,3 @@ def refused(path: str, error: OSError) -> TellwireError:
     code = "storage_full" if error.errno in (28, 122) else "forbidden"
     advice = "Free disk space." if code == "storage_full" else "Look at its owner and mode."
     return TellwireError(code, f"{path}: {error.strerror or error}.", advice)
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from tellwire.mcp.dialects.tool import tools_of
 from tellwire.mcp.instructions import instructions
 from tellwire.protocol.relay import ALL, CORE
 from tellwire.relay.alone import FILE
+from tellwire.system.files import write_atomically
 
 log = logging.getLogger("tellwire.shims")
 
@@ -29,10 +29,7 @@ def save_first_answers(home: Path) -> None:
     try:
         if path.exists() and path.read_bytes() == data:
             return
-        new = path.with_suffix(".new")
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(data)
-        new.replace(path)
+        write_atomically(path, data)
     except OSError as error:
         log.warning("the first answers could not be left for shims: %s", error)
 

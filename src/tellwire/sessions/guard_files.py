@@ -25,6 +25,7 @@ from tellwire.clients.client import COMMAND, Client
 from tellwire.core.children.scopes import is_scoped
 from tellwire.core.children.write_rules import guard_of, is_guarded
 from tellwire.core.state import Agent
+from tellwire.system.files import write_atomically
 from tellwire.system.processes import is_alive, pid_in
 
 log = logging.getLogger("tellwire.hooks")
@@ -112,11 +113,9 @@ class Guards:
     def _write(self, name: str, data: bytes) -> None:
         if self._written.get(name) == data:
             return
-        new = self._folder / f".{name}"
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            new.write_bytes(data)
-            new.replace(self._folder / name)
+            write_atomically(self._folder / name, data)
             self._written[name] = data
         except OSError as error:
             log.warning("what a client may write could not be noted: %s", error)

@@ -8,7 +8,6 @@ passed by.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Set
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 from tellwire.core.state import Agent
 from tellwire.sessions.client_session import Book, Place
 from tellwire.sessions.turns import Turn
+from tellwire.system.files import read_bounded, write_atomically
 
 log = logging.getLogger("tellwire.hooks")
 
@@ -97,18 +97,14 @@ class Bindings:
         path = self._path(agent)
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            new = path.with_suffix(".new")
-            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(binding))
-            new.replace(path)
+            write_atomically(path, msgspec.json.encode(binding))
         except OSError as error:
             log.warning("a session could not be noted for the next broker: %s", error)
 
     def load(self, agent: Agent) -> Binding | None:
         """What an earlier broker kept of an agent's session, if it is still that one."""
         try:
-            with self._path(agent).open("rb") as file:
-                binding = msgspec.json.decode(file.read(FILE_BYTES_MAX), type=Binding)
+            binding = msgspec.json.decode(read_bounded(self._path(agent), FILE_BYTES_MAX), type=Binding)
         except (OSError, ValueError, msgspec.MsgspecError):
             return None
         return binding if binding.instance == agent.session else None

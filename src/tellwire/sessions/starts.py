@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tellwire.relay.payloads import read
+from tellwire.system.files import read_bounded
 from tellwire.system.processes import ancestry
 
 log = logging.getLogger("tellwire.hooks")
@@ -66,8 +67,7 @@ class Starts:
         if not chain or (began and chain[0].start != began):
             return None
         try:
-            with path.open("rb") as file:
-                head, _, data = file.read(NOTE_BYTES_MAX).partition(b"\n")
+            head, _, data = read_bounded(path, NOTE_BYTES_MAX).partition(b"\n")
             about = msgspec.json.decode(head, type=_Head)
             payload = read_payload(data, cut=about.cut)
         except (OSError, ValueError) as error:

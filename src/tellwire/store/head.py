@@ -5,12 +5,12 @@ The file is written after a commit is on disk, so it may lag behind the journal 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from tellwire.protocol.errors import TellwireError
+from tellwire.system.files import write_atomically
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -32,14 +32,8 @@ def save_head(database: Path, head: Head) -> None:
         TellwireError: `storage_full`; the old one stands.
     """
     path = head_path(database)
-    fresh = path.with_name("head.new")
     try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.encode(head) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        write_atomically(path, msgspec.json.encode(head) + b"\n", fsync=True)
     except OSError as error:
         raise TellwireError("storage_full", f"{path} cannot be written: {error}.") from error
 
