@@ -41,6 +41,7 @@ from tellwire.settings import Settings
 from tellwire.store.losses import acknowledge_losses, find_losses
 from tellwire.store.sqlite_journal import SqliteJournal
 from tellwire.system.attached import attached_clients
+from tellwire.system.tasks import Tasks
 from tellwire.system.threads import in_thread
 from tellwire.version import VERSION
 from tellwire.wiring import Inside, SessionTimes
@@ -57,7 +58,7 @@ SPARE_DESCRIPTORS = 32
 """For files, and for programs that the broker runs."""
 JUDGE_S = 2.0
 """How long tmux is waited for when it has to tell who looks at a terminal."""
-JUDGING: set[asyncio.Task[None]] = set()
+JUDGING = Tasks()
 START_BYTES = 1 << 20
 """Free space below which a start that fails, fails for want of it."""
 
@@ -270,11 +271,8 @@ def _judge_beside(work: Callable[[], Verdict], then: Callable[[Verdict | None], 
         except Exception as error:
             log.warning("it could not be found out who calls: %r", error)
             then(None)
-        finally:
-            JUDGING.discard(task)
 
-    task = asyncio.get_running_loop().create_task(run())
-    JUDGING.add(task)
+    JUDGING.run(run())
 
 
 def _answer_for_broker(

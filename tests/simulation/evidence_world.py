@@ -359,8 +359,7 @@ class World:
         await self.model.resume()
 
     def end_tasks(self) -> None:
-        for task in list(self.hooks._tasks):  # pyright: ignore[reportPrivateUsage]
-            task.cancel()
+        self.hooks._tasks.cancel()  # pyright: ignore[reportPrivateUsage]
 
     # -- what has to be true
 

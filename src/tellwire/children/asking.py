@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -24,6 +24,7 @@ from tellwire.core.context import Caller, ReserveAsk, SweepLineage
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.asking import Answered, AskAgent, CancelAsk
 from tellwire.protocol.operations.children import ChildRecord
+from tellwire.system.tasks import Tasks
 
 LOOK_S = 0.1
 """Between two looks when nothing is committed: the caller may be gone, or the process."""
@@ -52,30 +53,24 @@ class Asking:
         self._launcher = launcher
         self._stopping = False
         self._news = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         engine.slow[AskAgent] = self.begin
         engine.observers.append(self._hear)
 
     def begin(self, source: Source, n: int, operation: AskAgent) -> None:
         """Answer a question when the agent that is started for it has, or is not going to."""
         work = self._ask(source, operation)
-        self._run(answer_later(self._engine, source, n, operation, work))
+        self._tasks.run(answer_later(self._engine, source, n, operation, work))
 
     async def drain(self) -> None:
         """The broker stops: whoever is being asked ends with it."""
         self._stopping = True
         self._news.set()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=END_S)
+        await self._tasks.drain(END_S)
 
     def _hear(self) -> None:
         if self._tasks:
             self._news.set()
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _ask(self, source: Source, operation: AskAgent) -> Answered:
         caller, group, began = source.caller, source.group, self._engine.clock.awake

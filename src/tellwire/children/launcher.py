@@ -44,6 +44,7 @@ from tellwire.core.state import Agent, Child
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.children import ChildRecord, Children, ListChildren, SpawnAgent
 from tellwire.system.processes import environ, is_alive, pid_in
+from tellwire.system.tasks import Tasks
 
 log = logging.getLogger("tellwire.children")
 
@@ -95,7 +96,7 @@ class Launcher:
         self._watched: dict[str, int] = {}
         """From a process to the descriptor that tells of its end."""
         self._news = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         engine.slow[SpawnAgent] = self.begin
         engine.observers.append(self._hear)
         self._note_processes()
@@ -128,7 +129,7 @@ class Launcher:
     def begin(self, source: Source, n: int, operation: SpawnAgent) -> None:
         """Answer a call for a child when it is up, or is not going to be."""
         work = self._spawn(source, operation)
-        self._run(answer_later(self._engine, source, n, operation, work))
+        self._tasks.run(answer_later(self._engine, source, n, operation, work))
 
     async def _spawn(self, source: Source, operation: SpawnAgent) -> ChildRecord:
         asker = Asker(source.caller, source.group)
@@ -218,12 +219,7 @@ class Launcher:
                 self._hands.discard(agent_id)
                 self._news.set()
 
-        self._run(run())
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.run(run())
 
     # -- starting -------------------------------------------------------------------------------------
 
@@ -291,7 +287,7 @@ class Launcher:
         if agent.kind == COMMAND:
             await self._settle(agent.id, process)
         elif agent.kind in BY_KIND:
-            self._run(self._see_up(agent, process))
+            self._tasks.run(self._see_up(agent, process))
 
     async def _see_up(self, agent: Agent, process: str) -> None:
         """Look at a client that comes up: it may ask its human something first, or never be there."""
@@ -361,7 +357,7 @@ class Launcher:
         def ended() -> None:
             loop.remove_reader(descriptor)
             os.close(descriptor)
-            self._run(self._tell_end(agent_id, process))
+            self._tasks.run(self._tell_end(agent_id, process))
 
         loop.add_reader(descriptor, ended)
 

@@ -23,6 +23,7 @@ from tellwire.protocol.frames import FRAME_BYTES_MAX, BrokerFrame, Welcome, form
 from tellwire.protocol.operations.base import Operation
 from tellwire.protocol.operations.feed import FeedEvent
 from tellwire.protocol.operations.messages import Offer
+from tellwire.system.tasks import Tasks
 
 log = logging.getLogger("tellwire.client")
 
@@ -94,7 +95,7 @@ class Client:
         self._lost = asyncio.Event()
         self._joined = asyncio.Event()
         self._wanted = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
         self._sweeper: asyncio.TimerHandle | None = None
         self.loop = self._loop = asyncio.get_running_loop()
         self._ready = False
@@ -125,15 +126,13 @@ class Client:
                     raise
                 await asyncio.sleep(BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)])
                 attempt += 1
-        self._keeper = self._loop.create_task(self._keep())
+        self._tasks.run(self._keep())
         self._sweep()
 
     async def close(self) -> None:
         """Hang up; calls still open are refused."""
-        keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+        self._tasks.cancel()
+        await self._tasks.drain()
         if self._sweeper is not None:
             self._sweeper.cancel()
         if self._connection is not None:

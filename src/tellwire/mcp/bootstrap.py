@@ -21,6 +21,7 @@ from tellwire.mcp.membership import Joining
 from tellwire.mcp.session import ShimSession
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ShimLine
+from tellwire.system.tasks import alongside
 from tellwire.version import VERSION
 
 SERVER = {"name": "tellwire", "version": VERSION}
@@ -57,9 +58,8 @@ class Early:
         while not loading.done() and not session.leaving:
             if not session.lines:
                 session.arrived.clear()
-                arrived = asyncio.ensure_future(session.arrived.wait())
-                await asyncio.wait((arrived, loading), return_when=asyncio.FIRST_COMPLETED)
-                arrived.cancel()
+                with alongside(session.arrived.wait()) as arrived:
+                    await asyncio.wait((arrived, loading), return_when=asyncio.FIRST_COMPLETED)
             elif not await self._take(session.lines[0]):
                 return
 

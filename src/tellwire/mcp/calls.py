@@ -46,6 +46,7 @@ from tellwire.protocol.operations.messages import (
 from tellwire.protocol.operations.peers import SendToPeer
 from tellwire.protocol.operations.sessions import SessionData
 from tellwire.protocol.operations.topics import Topics
+from tellwire.system.tasks import Tasks, alongside
 
 BEAT_S = 5.0
 REQUEST_S = 45.0
@@ -80,6 +81,7 @@ class Calls:
         self._joining = joining
         self._dialect = dialect
         self._limits = limits
+        self._tasks = Tasks()
         self.tools = tools_of(dialect, session.hello.tools)
 
     async def call(self, tool: Tool, arguments: dict[str, Any], ask: Ask) -> Answer:
@@ -183,17 +185,18 @@ class Calls:
     async def _ask(self, tool: Tool, operation: AskAgent, ask: Ask) -> Answer:
         """Hold the call until the agent has answered; if the caller gives it up, so does the agent."""
         total_s = self._limits.ask_s if operation.timeout_s is None else operation.timeout_s
-        work = asyncio.ensure_future(self._session.ask(resolve_paths(operation, self._session.hello.cwd)))
         beats = 0
-        try:
-            while not (await asyncio.wait({work}, timeout=BEAT_S))[0]:
-                beats += 1
-                await ask.progress(min(beats * BEAT_S, total_s), total_s, f"{operation.client} is at work")
-            return self._say(tool, operation, await work)
-        finally:
-            if not work.done():
-                work.cancel()
-                self._given_up = asyncio.ensure_future(self._give_up(operation.key))
+        with alongside(self._session.ask(resolve_paths(operation, self._session.hello.cwd))) as work:
+            try:
+                while not (await asyncio.wait({work}, timeout=BEAT_S))[0]:
+                    beats += 1
+                    note = f"{operation.client} is at work"
+                    await ask.progress(min(beats * BEAT_S, total_s), total_s, note)
+                return self._say(tool, operation, await work)
+            finally:
+                if not work.done():
+                    work.cancel()
+                    self._tasks.run(self._give_up(operation.key))
 
     async def _give_up(self, key: str) -> None:
         with contextlib.suppress(TellwireError, asyncio.CancelledError):

@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import logging
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -26,6 +26,7 @@ from tellwire.mcp.membership import Joining, Threads
 from tellwire.mcp.session import Judge, ShimSession
 from tellwire.protocol.relay import ShimLine
 from tellwire.system.processes import is_alive
+from tellwire.system.tasks import Tasks
 
 log = logging.getLogger("tellwire.shims")
 
@@ -73,7 +74,7 @@ class ShimDoor:
         self.threads: Threads | None = None
         self._serving: asyncio.Task[Serving] | None = None
         self._sessions: dict[str, ShimSession] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def admit(self, visit: Visit) -> None:
         """Take a shim's connection over."""
@@ -94,17 +95,11 @@ class ShimDoor:
         self._server.connections.add(session)
         visit.transport.set_protocol(session)
         session.begin(visit.data)
-        self._run(self._serve(session))
+        self._tasks.run(self._serve(session))
 
     async def drain(self) -> None:
         """The broker stops: let the calls under way be answered, for a moment."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._times.stop_s)
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        await self._tasks.drain(self._times.stop_s)
 
     async def _serve(self, session: ShimSession) -> None:
         try:
@@ -123,8 +118,8 @@ class ShimDoor:
     def _load(self) -> asyncio.Task[Serving]:
         """The module with the SDK; imported once, off the loop."""
         if self._serving is None:
-            self._serving = asyncio.get_running_loop().create_task(_import_serving())
-            self._run(self._leave_first_answers(self._serving))
+            self._serving = self._tasks.run(_import_serving())
+            self._tasks.run(self._leave_first_answers(self._serving))
         return self._serving
 
     async def _leave_first_answers(self, loading: asyncio.Task[Serving]) -> None:
@@ -135,7 +130,7 @@ class ShimDoor:
     def _lost(self, session: ShimSession) -> None:
         self._server.connections.discard(session)
         if not self._server.stopping:
-            self._run(self._await_return(session))
+            self._tasks.run(self._await_return(session))
 
     async def _await_return(self, session: ShimSession) -> None:
         """A broken connection ends a session only if its shim is gone, or does not come back."""

@@ -33,6 +33,7 @@ from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ShimLine
 from tellwire.relay.ids import IDS_MAX, find_ids, is_sayable
 from tellwire.system.bounded import BoundedDict
+from tellwire.system.tasks import alongside
 from tellwire.version import VERSION
 
 log = logging.getLogger("tellwire.mcp")
@@ -170,17 +171,15 @@ class Gateway:
             await self._join()
         for line in handshake:
             await self._take(line._replace(again=True))
-        pump = asyncio.create_task(self._pump())
         try:
-            await self._server.run(self._inbox, Outbox(self), self._options)
+            with alongside(self._pump()):
+                await self._server.run(self._inbox, Outbox(self), self._options)
         except BaseExceptionGroup as group:
             # The SDK ended the session while a line was on its way to it: the connection ends, as it should.
             _, rest = group.split((anyio.BrokenResourceError, anyio.ClosedResourceError))
             if rest is not None:
                 raise rest from None
             log.info("an MCP session ended before all its lines were taken; its shim connects again")
-        finally:
-            pump.cancel()
 
     # -- lines in -------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ from tellwire.sessions.turns import RETRY_LINE, Ending
 from tellwire.sessions.waking import Waking
 from tellwire.system.bounded import BoundedDict
 from tellwire.system.processes import holder_of
+from tellwire.system.tasks import Tasks
 from tellwire.system.terminals import pane_of
 
 log = logging.getLogger("tellwire.hooks")
@@ -96,7 +97,7 @@ class Hooks:
         """For each agent its client's kind, and where that writes the session down, also if it left."""
         self.faults: dict[str, tuple[int, float, str]] = {}
         """For each client, payloads that made no sense: how many, and when and why the last did not."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._calls = 0
         self._turns = 0
         self._waking = Waking(engine)
@@ -601,9 +602,7 @@ class Hooks:
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something in the background."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.run(work)
 
     # -- an idle client -------------------------------------------------------------------------------
 

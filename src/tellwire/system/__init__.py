@@ -1,1 +1,5 @@
-"""The machine under us: processes, terminals, tmux, threads. It knows nothing of messages."""
+"""The machine under us; it knows nothing of messages.
+
+Processes (`proc` is the one reader of `/proc`), terminals, tmux, atomic files, threads, background tasks and
+bounded maps.
+"""

@@ -18,6 +18,7 @@ from tellwire.cli.screen import ERR, LINE_WIPED, find_screen, write
 from tellwire.cli.speaking import Speaker, speak
 from tellwire.cli.texts import clean_lines
 from tellwire.protocol.operations.asking import Answered, AskAgent
+from tellwire.system.tasks import alongside
 
 BEAT_S = 1.0
 
@@ -57,14 +58,10 @@ def ask(
     live = find_screen(ERR).person and not as_json
 
     async def work(me: Speaker) -> Answered:
-        asked = asyncio.ensure_future(
-            me.ask_agent(client, text, cwd=options["cwd"], command=command, timeout_s=options["timeout"])
-        )
-        try:
+        asking = me.ask_agent(client, text, cwd=options["cwd"], command=command, timeout_s=options["timeout"])
+        with alongside(asking) as asked:  # on Ctrl-C it must hear of it before we hang up
             await _show(asked, client, live=live)
             return await asked
-        finally:
-            asked.cancel()  # on Ctrl-C: it must hear of it before we hang up
 
     answer = speak(speaker, work)
     write(render_json(document(answer)) if as_json else "\n".join([*clean_lines(answer.text), ""]))

@@ -33,6 +33,7 @@ from tellwire.core.state import Agent
 from tellwire.protocol.errors import TellwireError
 from tellwire.system.bounded import BoundedDict
 from tellwire.system.processes import listening_ports, pid_in
+from tellwire.system.tasks import Tasks
 
 log = logging.getLogger("tellwire.threads")
 
@@ -87,6 +88,7 @@ class CodexThreads:
         """Threads to which a human came back after a newer one."""
         self._tries: BoundedDict[str, int] = BoundedDict(THREADS_MAX)
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._tasks = Tasks()
         self._silent: BoundedDict[str, tuple[int, float]] = BoundedDict(THREADS_MAX)
         """By app-server that did not answer: how often in a row, and until when it is left alone."""
         self._is_watching = False
@@ -152,7 +154,7 @@ class CodexThreads:
             return
         if time.monotonic() < self._silent.get(str(pid), (0, 0.0))[1]:
             return
-        task = self._asking[thread] = asyncio.create_task(self._learn(pid, thread))
+        task = self._asking[thread] = self._tasks.run(self._learn(pid, thread))
         task.add_done_callback(lambda _: self._asking.pop(thread, None))
         await asyncio.wait({task}, timeout=HOOK_S)  # what comes too late is for the next hook
 

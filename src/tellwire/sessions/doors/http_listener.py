@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from tellwire.broker.server import Strangers
 from tellwire.sessions.doors.hook_http import HttpHooks
+from tellwire.system.tasks import Tasks
 
 HOST = "127.0.0.1"
 BACKLOG = 128
@@ -42,7 +43,7 @@ class HttpDoor:
         """All that have a descriptor."""
         self._unknown: dict[HttpHooks, None] = {}
         """Of them those without a token, the oldest first."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._loop = asyncio.get_running_loop()
         self._socket = socket.create_server((HOST, port), backlog=BACKLOG)
         self._socket.setblocking(False)
@@ -101,9 +102,7 @@ class HttpDoor:
             return
         caller = self._make(self)
         self._callers[caller] = self._unknown[caller] = None
-        task = self._loop.create_task(self._take(sock, caller))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.run(self._take(sock, caller))
 
     async def _take(self, sock: socket.socket, caller: HttpHooks) -> None:
         try:
