@@ -96,6 +96,32 @@ def test_files_and_functions_stay_within_their_budgets() -> None:
     assert not LONGER.keys() - over.keys(), "remove the exceptions that are not needed any more"
 
 
+def test_only_the_broker_and_its_wiring_know_the_engine() -> None:
+    """Everybody else names the port that it needs (docs/decisions/0040-ports.md)."""
+    knowing = {"wiring.py", "daemon.py"}
+    found = [
+        name
+        for name, tree in modules()
+        if name not in knowing and not name.startswith("broker/") and imports_engine(tree)
+    ]
+    assert not found, f"these import the engine; have their constructors take a port of broker/ports: {found}"
+
+
+def test_nobody_is_wired_after_construction() -> None:
+    """Where parts are put together, and in every constructor, only one's own attributes are set."""
+    found: list[str] = []
+    for name, tree in modules():
+        roots = [tree] if name in ("wiring.py", "daemon.py") else list(constructors(tree))
+        own = {"self", "cls", *imported_modules(tree)}  # `logging.raiseExceptions` is no part of ours
+        found += [
+            f"{name}:{target.lineno}: {ast.unparse(target)}"
+            for root in roots
+            for target in attributes_set(root)
+            if not (isinstance(target.value, ast.Name) and target.value.id in own)
+        ]
+    assert not found, "pass it to the constructor, or register it by a method:\n" + "\n".join(found)
+
+
 def test_nothing_names_a_registry_or_a_path_of_one_machine() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}: {what}"
@@ -110,6 +136,48 @@ def test_nothing_names_a_registry_or_a_path_of_one_machine() -> None:
 def test_the_package_and_the_project_file_tell_the_same_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     assert project["project"]["version"] == VERSION
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Every module of the package, by its path in it."""
+    package = ROOT / "src" / "tellwire"
+    for path in sorted(package.rglob("*.py")):
+        yield path.relative_to(package).as_posix(), ast.parse(path.read_text("utf-8"))
+
+
+def imports_engine(tree: ast.Module) -> bool:
+    """Whether a module imports the engine's module, or anything from it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{each.name}" for each in node.names} | {node.module or ""}
+        elif isinstance(node, ast.Import):
+            names = {each.name for each in node.names}
+        else:
+            continue
+        if any(f"{name}.".startswith("tellwire.broker.") and ".engine." in f"{name}." for name in names):
+            return True
+    return False
+
+
+def imported_modules(tree: ast.Module) -> set[str]:
+    return {
+        each.asname or each.name for node in tree.body if isinstance(node, ast.Import) for each in node.names
+    }
+
+
+def constructors(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+
+
+def attributes_set(root: ast.AST) -> Iterator[ast.Attribute]:
+    """The attributes that are assigned to, or whose items are."""
+    for node in ast.walk(root):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            node = node.value
+        elif not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)):
+            continue
+        if isinstance(node, ast.Attribute):
+            yield node
 
 
 def measured() -> Iterator[tuple[str, int, int]]:

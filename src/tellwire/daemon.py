@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from tellwire.broker.calls import LateAnswers
 from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
 from tellwire.broker.housekeeping import Housekeeping
@@ -33,8 +34,10 @@ from tellwire.children.launcher import Launcher, LaunchTimes
 from tellwire.core.agents.speaking import Verdict
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import Done
+from tellwire.protocol.operations.asking import AskAgent
 from tellwire.protocol.operations.audit import AcknowledgeLosses
 from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, Diagnose, StopBroker
+from tellwire.protocol.operations.children import SpawnAgent
 from tellwire.protocol.operations.history import PurgeHistory
 from tellwire.sessions.diagnosis import Diagnostician
 from tellwire.settings import Settings
@@ -163,24 +166,25 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
     losses = _make_losses(engine, settings)
     keeping = _make_housekeeping(engine, journal, settings)
     server, inside = _make_doors(engine, settings, times)
-    launcher = Launcher(engine, settings.home, times.children)
-    asking = Asking(engine, server, launcher)
-    diagnostician = Diagnostician(
-        engine, journal, inside.hooks, port=lambda: inside.port, typing=settings.typing
-    )
-    engine.answerers[Diagnose] = diagnostician.answer
+    launcher, asking = _make_children(engine, server, settings, times)
     stop = asyncio.Event()
     _answer_for_broker(engine, server, settings, losses, stop)
+    _answer_diagnoses(engine, journal, inside, settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     factory = connection_factory(server)
     await ownership.open(lambda sock: loop.create_unix_server(factory, sock=sock, backlog=BACKLOG))
     log.info("broker %s runs, pid %d, socket %s", VERSION, os.getpid(), settings.socket)
     ready()
-    ticker = Ticker(engine, server, beat_s=settings.beat_s, offline_after_s=settings.offline_after_s)
     space = Space(engine, settings.home, settings.free_bytes_min)
     space.beat()
-    ticker.others += [losses.beat, space.beat]
+    ticker = Ticker(
+        engine,
+        server,
+        beat_s=settings.beat_s,
+        offline_after_s=settings.offline_after_s,
+        others=(losses.beat, space.beat),
+    )
     keeping.after_commit()
     async with asyncio.TaskGroup() as tasks:
         works = (ticker.run(), inside.listen(), launcher.watch(), ownership.watch(settings.beat_s))
@@ -220,7 +224,7 @@ def _start_engine(settings: Settings, journal: SqliteJournal) -> Engine:
 def _make_losses(engine: Engine, settings: Settings) -> Losses:
     words = [loss.words() for loss in find_losses(settings.database)]
     losses = Losses(engine, words, lambda: acknowledge_losses(settings.database))
-    engine.answerers[AcknowledgeLosses] = losses.answer
+    engine.handlers.answer(AcknowledgeLosses, losses.answer)
     return losses
 
 
@@ -229,9 +233,8 @@ def _make_housekeeping(engine: Engine, journal: SqliteJournal, settings: Setting
     keeping = Housekeeping(
         engine, journal, retention_s=settings.retention_s, call_later=call_later, fatal=_fatal
     )
-    engine.observers.append(keeping.after_commit)
-    engine.answerers[PurgeHistory] = keeping.purge
-    engine.alone.add(PurgeHistory)
+    engine.commits.observe(keeping.after_commit)
+    engine.handlers.answer(PurgeHistory, keeping.purge, exclusive=True)
     return keeping
 
 
@@ -246,9 +249,9 @@ def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Serve
         heartbeat_s=settings.heartbeat_s,
         greeting_s=settings.greeting_s,
         connections_max=min(settings.connections_max, descriptors - http_max - SPARE_DESCRIPTORS),
+        attached=attached_clients,
+        beside=_judge_beside,
     )
-    server.origins.attached = attached_clients
-    server.beside = _judge_beside
     inside = Inside(
         engine,
         server,
@@ -273,6 +276,38 @@ def _judge_beside(work: Callable[[], Verdict], then: Callable[[Verdict | None], 
             then(None)
 
     JUDGING.run(run())
+
+
+def _make_children(
+    engine: Engine, server: Server, settings: Settings, times: Times
+) -> tuple[Launcher, Asking]:
+    late = LateAnswers(engine, engine.refusals)
+    launcher = Launcher(
+        engine,
+        engine.commits,
+        late,
+        settings.home,
+        activity=engine.facts.activity,
+        times=times.children,
+    )
+    asking = Asking(
+        engine, engine.commits, late, launcher, is_connected=lambda source: source in server.connections
+    )
+    engine.handlers.defer(SpawnAgent, launcher.begin)
+    engine.handlers.defer(AskAgent, asking.begin)
+    return launcher, asking
+
+
+def _answer_diagnoses(engine: Engine, journal: SqliteJournal, inside: Inside, settings: Settings) -> None:
+    diagnostician = Diagnostician(
+        engine,
+        journal,
+        inside.hooks,
+        contact_of=engine.contact_of,
+        port=lambda: inside.http.port,
+        typing=settings.typing,
+    )
+    engine.handlers.answer(Diagnose, diagnostician.answer)
 
 
 def _answer_for_broker(
@@ -301,5 +336,5 @@ def _answer_for_broker(
         asyncio.get_running_loop().call_soon(stop.set)
         return Done(note="The broker stops.")
 
-    engine.answerers[BrokerStatus] = status
-    engine.answerers[StopBroker] = stop_broker
+    engine.handlers.answer(BrokerStatus, status)
+    engine.handlers.answer(StopBroker, stop_broker)

@@ -12,7 +12,7 @@ import msgspec
 from tellwire.broker.engine import Engine
 from tellwire.broker.server import Server
 from tellwire.clients import CLIENTS
-from tellwire.clients.ports import Doors, Queue
+from tellwire.clients.ports import Doors
 from tellwire.install.endpoint import HookEndpoint, peek_endpoint
 from tellwire.mcp.door import ShimDoor, ShimTimes
 from tellwire.protocol.errors import TellwireError
@@ -21,12 +21,13 @@ from tellwire.sessions.doors.hook_http import HttpHooks
 from tellwire.sessions.doors.hook_socket import ANSWER_S, HookDoor, WaiterDoor
 from tellwire.sessions.doors.http_listener import HttpDoor
 from tellwire.sessions.doors.plugin_poll import PluginDoor
+from tellwire.sessions.guard_files import Guards
 from tellwire.sessions.tracker import Hooks
 from tellwire.sessions.transcript_view import SessionReader
 from tellwire.sessions.turn_probe import PulseTimes
 from tellwire.sessions.typing import TypingTimes, Typist
+from tellwire.sessions.waking import Wakers
 from tellwire.sessions.write_guard import Guarding
-from tellwire.system.panes import WAKE_LINE
 
 log = logging.getLogger("tellwire.hooks")
 
@@ -58,40 +59,76 @@ class Inside:
         times: SessionTimes | None = None,
     ) -> None:
         times = times or SessionTimes()
-        self._home = home
-        self._server = server
-        self._http_connections_max = http_connections_max
-        self._is_told = False
-        """The log knows that the port is taken."""
-        self.port = 0
-        """Where hooks over HTTP are served."""
         marks = home / "marks"
         shutil.rmtree(marks, ignore_errors=True)  # of processes long gone
-        clients = {each.kind: each.opened() for each in CLIENTS}
-        self.hooks = Hooks(engine, server, clients, marks, pulse_times=times.pulses)
-        self.guarding = Guarding(engine, server, self.hooks, clients, home / "guards")
-        self.plugins = PluginDoor(self.hooks, self.guarding, clients)
-        self.typist = Typist(self.hooks, enabled=typing, times=times.typing)
-        self.sessions = SessionReader(engine, self.hooks, told=self.plugins.ask, capture=self.typist.capture)
-        engine.slow[GetSessionData] = self.sessions.begin
-        self.shims = ShimDoor(engine, server, home, offline_after_s=offline_after_s, times=times.shims)
-        self.shims.judge = self.hooks
-        threads = self.shims.threads = self.hooks.recognition.threads
-        waiters = WaiterDoor(self.hooks, server)
-        doors = Doors(waiters, self.plugins, self.typist)
+        clients, wakers = {each.kind: each.opened() for each in CLIENTS}, Wakers()
+        self.hooks = hooks = Hooks(
+            engine,
+            clients,
+            marks,
+            wakers=wakers,
+            owner_above=server.above,
+            checkpoint_prompt=checkpoint_prompt,
+            pulse_times=times.pulses,
+        )
+        guards = Guards(engine, engine.commits, home / "guards")
+        guarding = Guarding(engine, engine.refusals, hooks, guards, clients, owner_above=server.above)
+        plugins = PluginDoor(hooks, guarding, clients)
+        typist = Typist(hooks, enabled=typing, times=times.typing)
+        waiters = WaiterDoor(hooks, server)
+        doors, threads = Doors(waiters, plugins, typist), hooks.recognition.threads
         for kind, client in clients.items():
-            wakers = self.hooks.wakers[kind] = client.wakers(self.hooks, doors, threads.of(kind))
-            self.hooks.queues.update((kind, waker) for waker in wakers if isinstance(waker, Queue))
-        self.hooks.wake_line = WAKE_LINE
-        self.hooks.checkpoint_prompt = checkpoint_prompt
-        door = HookDoor(self.hooks, self.guarding, server, answer_s=times.hook_answer_s)
-        server.doors.update({"shim": self.shims, "hook": door, "waiter": waiters})
+            wakers.add(kind, client.wakers(hooks, doors, threads.of(kind)))
+        reader = SessionReader(engine, hooks, told=plugins.ask, capture=typist.capture)
+        engine.handlers.defer(GetSessionData, reader.begin)
+        self.shims = ShimDoor(
+            engine,
+            server,
+            home,
+            judge=hooks,
+            threads=threads,
+            offline_after_s=offline_after_s,
+            times=times.shims,
+        )
+        self.http = HttpListener(hooks, guarding, plugins, server, home, connections_max=http_connections_max)
+        server.add_door("shim", self.shims)
+        server.add_door("waiter", waiters)
+        server.add_door("hook", HookDoor(hooks, guarding, server, answer_s=times.hook_answer_s))
 
     async def listen(self) -> None:
-        """Serve hooks over HTTP from when an endpoint is chosen, until cancelled."""
+        """Go on with the sessions that an earlier broker knew, and serve HTTP, until cancelled."""
         self.hooks.recall()
         self.hooks.take_starts()
         self.hooks.go_on()
+        await self.http.run()
+
+
+class HttpListener:
+    """Serves hooks over HTTP, from when an installation has chosen a port and that is free."""
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        guarding: Guarding,
+        plugins: PluginDoor,
+        server: Server,
+        home: Path,
+        *,
+        connections_max: int,
+    ) -> None:
+        self._hooks = hooks
+        self._guarding = guarding
+        self._plugins = plugins
+        self._server = server
+        self._home = home
+        self._connections_max = connections_max
+        self._is_told = False
+        """The log knows that the port is taken."""
+        self.port = 0
+        """Where hooks are served; 0 if nowhere."""
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
         while (endpoint := self._endpoint()) is None:  # noqa: ASYNC110 - a file tells, no event
             await asyncio.sleep(LOOK_S)
         while (door := self._open(endpoint)) is None:  # noqa: ASYNC110 - nobody tells when a port is free
@@ -115,10 +152,10 @@ class Inside:
         token, port = endpoint.token, endpoint.port
 
         def make(door: HttpDoor) -> HttpHooks:
-            return HttpHooks(door, self.hooks, self.guarding, self.plugins, token=token, port=port)
+            return HttpHooks(door, self._hooks, self._guarding, self._plugins, token=token, port=port)
 
         try:
-            return HttpDoor(port, make, self._server.strangers, connections_max=self._http_connections_max)
+            return HttpDoor(port, make, self._server.strangers, connections_max=self._connections_max)
         except OSError as error:
             if not self._is_told:
                 log.warning("port %d cannot be had: hooks over HTTP are not served: %s", port, error.strerror)

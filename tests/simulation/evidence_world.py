@@ -33,6 +33,7 @@ from tellwire.protocol.operations.agents import PathRecord, RegisterAgent
 from tellwire.protocol.operations.messages import SendMessage
 from tellwire.sessions.client_session import Book
 from tellwire.sessions.tracker import Hooks
+from tellwire.sessions.waking import Wakers
 from tellwire.store.memory_journal import MemoryJournal
 from tellwire.system.panes import WAKE_LINE
 from tests.clients import requests_of
@@ -170,9 +171,15 @@ class World:
         )
         self.plugins = {each.kind: each for each in (OPENCODE.opened(), PI.opened())}
         clients = {each.kind: each for each in CLIENTS}
-        self.hooks = Hooks(self.engine, server, {**clients, **self.plugins}, self.folder / "marks")
-        self.hooks.wake_line = WAKE_LINE
-        self.hooks.wakers[self.model.kind] = [self]
+        wakers = Wakers()
+        self.hooks = Hooks(
+            self.engine,
+            {**clients, **self.plugins},
+            self.folder / "marks",
+            wakers=wakers,
+            owner_above=server.above,
+        )
+        wakers.add(self.model.kind, [self])
 
     async def connect(self, resume: str = "") -> None:
         self.seat = Seat(self, "worker", f"{PID}.{self.lives}", self.model.kind)

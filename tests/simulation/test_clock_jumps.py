@@ -59,7 +59,7 @@ class World(Bench):
             call_later=lambda _, action: self.timers.append(action),
             fatal=self._fail,
         )
-        engine.observers.append(self.keeping.after_commit)
+        engine.commits.observe(self.keeping.after_commit)
 
     def _fail(self, error: TellwireError) -> None:
         raise AssertionError(error)

@@ -112,7 +112,7 @@ def test_the_broker_survives_a_decision_that_fails(bench: Bench) -> None:
     def broken(_command: object) -> Reply:
         raise RuntimeError("as the test wants it")
 
-    bench.life.engine.answerers[BrokerStatus] = broken
+    bench.life.engine.handlers.answer(BrokerStatus, broken)
     assert bench.call(alice, BrokerStatus()).code == "internal"
     assert send(bench, alice, "hi")
     assert bench.life.equals_journal()
@@ -134,7 +134,7 @@ class Idle:
             call_later=lambda delay, act: self.timers.append((delay, act)),
             fatal=self._die,
         )
-        bench.life.engine.observers.append(self.keeping.after_commit)
+        bench.life.engine.commits.observe(self.keeping.after_commit)
 
     def rest(self) -> None:
         for _ in range(1000):

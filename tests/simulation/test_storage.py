@@ -251,7 +251,8 @@ def test_the_broker_answers_for_itself_to_whom_it_may(bench: Bench) -> None:
     status = BrokerState(
         pid=1, version="x", uptime_s=0.0, agents=0, online=0, pending=0, connections=0, sequence=0
     )
-    bench.life.engine.answerers = {BrokerStatus: lambda _: status, StopBroker: lambda _: status}
+    for operation in (BrokerStatus, StopBroker):
+        bench.life.engine.handlers.answer(operation, lambda _: status)
     alice = bench.join("alice")
     assert bench.call(alice, BrokerStatus()) is status
     assert bench.call(alice, StopBroker()).code == "forbidden"

@@ -1,15 +1,15 @@
-"""Commands that no connection sent: on a caller's behalf, or the broker's own; and late answers."""
+"""Operations that the broker answers itself, late answers, and commands that no connection sent."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tellwire.broker.engine import NOBODY, Engine
-from tellwire.broker.ports import Source
+from tellwire.broker.ports import NOBODY, Mesh, MeshView, Source
+from tellwire.broker.refusals import Refusals
 from tellwire.core.context import Caller
 from tellwire.core.kernel import Command
 from tellwire.protocol.errors import TellwireError
@@ -17,6 +17,27 @@ from tellwire.protocol.operations import AnyOperation
 from tellwire.protocol.operations.base import Reply
 
 log = logging.getLogger("tellwire.calls")
+
+
+class Handlers:
+    """Operations whose answers do not come out of the state; each is registered once, by who answers it."""
+
+    def __init__(self) -> None:
+        self.answers: dict[type, Callable[[Any], Reply]] = {}
+        self.deferred: dict[type, Callable[[Source, int, Any], None]] = {}
+        """Answered later, off the event loop."""
+        self.exclusive: set[type] = set()
+        """Must find nothing uncommitted."""
+
+    def answer(self, operation: type, answer: Callable[[Any], Reply], *, exclusive: bool = False) -> None:
+        """Have an operation answered by this, in its tick; `exclusive`: in a tick of its own."""
+        self.answers[operation] = answer
+        if exclusive:
+            self.exclusive.add(operation)
+
+    def defer(self, operation: type, begin: Callable[[Source, int, Any], None]) -> None:
+        """Have an operation begun by this, which answers its source when it is done."""
+        self.deferred[operation] = begin
 
 
 class Asker:
@@ -61,26 +82,42 @@ class Asker:
         """As above."""
 
 
-async def answer_later(
-    engine: Engine, source: Source, n: int, operation: AnyOperation, work: Awaitable[Reply]
-) -> None:
-    """Answer a call with what comes of the work, or refuse it; a refusal is on record as any other."""
-    try:
-        source.answer(n, await work)
-    except TellwireError as error:
-        engine.refusals.note(source.caller, operation, error, engine.clock.now)
-        source.refuse(n, error)
-    except Exception:
-        log.exception("%s failed", type(operation).__name__)
-        source.refuse(n, TellwireError("internal", "The broker failed on this call."))
-    source.flush()
+async def call_for(mesh: Mesh, caller: Caller, group: str, command: Command) -> Any:
+    """Have a command carried out on a caller's behalf, on disk when this returns.
+
+    Raises:
+        TellwireError: it was refused.
+    """
+    asker = Asker(caller, group)
+    mesh.submit(asker, 1, command)
+    return await asker.answered
+
+
+class LateAnswers:
+    """Answers calls when the work for them is done; a refusal is on record as any other."""
+
+    def __init__(self, mesh: MeshView, refusals: Refusals) -> None:
+        self._mesh = mesh
+        self._refusals = refusals
+
+    async def answer(self, source: Source, n: int, operation: AnyOperation, work: Awaitable[Reply]) -> None:
+        """Answer a call with what comes of the work, or refuse it."""
+        try:
+            source.answer(n, await work)
+        except TellwireError as error:
+            self._refusals.note(source.caller, operation, error, self._mesh.clock.now)
+            source.refuse(n, error)
+        except Exception:
+            log.exception("%s failed", type(operation).__name__)
+            source.refuse(n, TellwireError("internal", "The broker failed on this call."))
+        source.flush()
 
 
 class Desk:
     """A `Source` without a connection."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, mesh: Mesh) -> None:
+        self._mesh = mesh
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._numbers = 0
         self.caller = NOBODY
@@ -95,7 +132,7 @@ class Desk:
         """
         self._numbers += 1
         future = self._asked[self._numbers] = asyncio.get_running_loop().create_future()
-        self._engine.submit(self, self._numbers, command)
+        self._mesh.submit(self, self._numbers, command)
         return await future
 
     @property

@@ -19,13 +19,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from tellwire.broker.calls import Handlers
 from tellwire.broker.clock import Clock
 from tellwire.broker.delivery import Delivery, Session
 from tellwire.broker.feed import Feed
 from tellwire.broker.group_commit import GroupCommit
 from tellwire.broker.lookups import Lookups
-from tellwire.broker.ports import Journal, Source
+from tellwire.broker.ports import NOBODY, Journal, Source
 from tellwire.broker.refusals import Refusals
+from tellwire.broker.registrations import ClientFacts, Commits
 from tellwire.core.context import (
     Caller,
     Decision,
@@ -51,7 +53,6 @@ from tellwire.protocol.operations import AnyOperation
 from tellwire.protocol.operations.agents import (
     AgentRecord,
     Done,
-    PathRecord,
     RegisterAgent,
     Registered,
     UnregisterAgent,
@@ -64,7 +65,6 @@ from tellwire.system.processes import is_alive
 
 log = logging.getLogger("tellwire.engine")
 
-NOBODY = Caller(kind="script")
 FOLLOWED = frozenset({ClaimMessages, RegisterAgent, UpdateAgent, PlaceSession, UnregisterAgent, WatchFeed})
 """What means something for the connection on which it was asked."""
 NOT_NOW = ("storage_full", "storage_gone")
@@ -134,12 +134,9 @@ class Engine:
         self.storage_error: TellwireError | None = None
         self.low: TellwireError | None = None  # the disk is nearly full: what most callers are told
         self.delivery = Delivery(journal.messages, grant_s)
-        self.answerers: dict[type, Callable[[Any], Reply]] = {}  # answered by the broker, not from the state
-        self.slow: dict[type, Callable[[Source, int, Any], None]] = {}  # answered later, beside the loop
-        self.alone: set[type] = set()  # those of them that must find nothing uncommitted
-        self.activities: dict[str, str] = {}  # by agent id: `busy`, `idle` and so on, as clients tell
-        self.paths: Callable[[str], list[PathRecord]] = lambda _agent: []  # how mail gets into its model
-        self.contact: Callable[[str], Contact | None] = lambda _agent: None  # of one that fetches its mail
+        self.handlers = Handlers()
+        self.commits = Commits()
+        self.facts = ClientFacts()
         self.ending: set[str] = set()  # processes whose end will be told; until then they count as alive
         self.refusals = Refusals()
         lookups = Lookups(
@@ -148,16 +145,13 @@ class Engine:
             clock,
             state=lambda: self.state,
             tick=lambda: (self._tick.fresh, self._tick.events),
-            activities=self.activities,
-            paths=lambda agent: self.paths(agent),  # noqa: PLW0108 - it is set later
+            facts=self.facts,
             contact=self.contact_of,
         )
         self.feed = Feed(lookups.former_name)
-        self.observers: list[Callable[[], None]] = []  # called after each tick that `committed` something
-        self.committed: list[AnyEvent] = []
         self.limits = limits
-        self._context = lookups.context(NOBODY, limits, lambda word: word in self.ending or alive(word))
-        self._kept, self.prompted = lookups.kept, lookups.prompted
+        self._context = lookups.context(NOBODY, limits, lambda key: key in self.ending or alive(key))
+        self._kept = lookups.kept
 
     def start(self, version: str) -> None:
         """Rebuild the state and begin a new life.
@@ -180,7 +174,7 @@ class Engine:
         if session is None or not session.pulls:
             return None
         try:
-            return self.contact(agent)
+            return self.facts.contact_of(agent)
         except Exception:  # a look at a client must never cost a send
             log.exception("the client of %s cannot be looked at", agent)
             return Contact()
@@ -190,7 +184,7 @@ class Engine:
     def submit(self, source: Source | None, n: int, command: Command | TellwireError) -> None:
         """Put a command into the next tick."""
         self._queue.append((source, n, command))
-        if type(command) in self.alone:
+        if type(command) in self.handlers.exclusive:
             self._alone_waits = True
         if not self.scheduled:
             self.scheduled = True
@@ -204,8 +198,8 @@ class Engine:
     def answer_now(self, source: Source, n: int, operation: AnyOperation) -> None:
         """Answer an operation that only reads; between two ticks the state is what is on disk."""
         self._context.caller, self._context.now = source.caller, self.clock.now
-        if type(operation) in self.slow:
-            self.slow[type(operation)](source, n, operation)
+        if (begin := self.handlers.deferred.get(type(operation))) is not None:
+            begin(source, n, operation)
             return
         answer = self._answer(operation)
         if isinstance(answer, Decision):
@@ -262,13 +256,11 @@ class Engine:
         if tick.events:
             if self.feed.watchers:
                 self.feed.publish(self.state, tick.events, tick.fresh)
-            self.committed = tick.events
-            for observer in self.observers:
-                observer()
+            self.commits.publish(tick.events)
 
     def _part(self, queue: list[Job]) -> list[Job]:
         """Cut the queue so that an operation that must find nothing uncommitted has a tick of its own."""
-        places = [place for place, job in enumerate(queue) if type(job[2]) in self.alone]
+        places = [place for place, job in enumerate(queue) if type(job[2]) in self.handlers.exclusive]
         cut = len(queue) if not places else (places[0] or 1)
         self._alone_waits = bool(places) and cut < len(queue)
         if cut < len(queue):
@@ -286,8 +278,8 @@ class Engine:
             context.group = source.group
         if type(command) is EndSession and self.delivery.client_of(command.agent) is not source:
             return  # the connection that is gone is no longer the one that matters
-        if source is not None and kind in self.slow:
-            self.slow[kind](source, n, command)
+        if source is not None and (begin := self.handlers.deferred.get(kind)) is not None:
+            begin(source, n, command)
             tick.answers.append((source, 0, Done()))  # no answer yet, but the call is no longer queued
             return
         decision = self._answer(command)
@@ -336,7 +328,7 @@ class Engine:
             if isinstance(command, TellwireError):
                 return command
             check_caller(command, context)  # pyright: ignore[reportArgumentType]  # the rest are operations
-            return Decision(self.answerers[kind](command))
+            return Decision(self.handlers.answers[kind](command))
         except TellwireError as error:
             return error
         except Exception:

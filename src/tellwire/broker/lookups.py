@@ -5,11 +5,12 @@ What is asked for in the middle of a tick is looked up in that tick first; nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from tellwire.broker.clock import Clock
 from tellwire.broker.delivery import Delivery
 from tellwire.broker.ports import Journal
+from tellwire.broker.registrations import ClientFacts
 from tellwire.core.context import Caller, Context, Header, Past, Settled
 from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import Contact
@@ -19,7 +20,6 @@ from tellwire.core.record.stored import StoredMessage
 from tellwire.core.state import State
 from tellwire.protocol.events import AgentRegistered, AnyEvent
 from tellwire.protocol.ids import parse_id
-from tellwire.protocol.operations.agents import PathRecord
 from tellwire.protocol.operations.messages import MessageRecord
 
 NAMES_MAX = 1_000
@@ -37,8 +37,7 @@ class Lookups:
         *,
         state: Callable[[], State],
         tick: Callable[[], tuple[dict[int, StoredMessage], list[AnyEvent]]],
-        activities: Mapping[str, str],
-        paths: Callable[[str], list[PathRecord]],
+        facts: ClientFacts,
         contact: Callable[[str], Contact | None],
     ) -> None:
         self.kept: dict[str, int] = {}  # bytes of messages that are stored, by their sender
@@ -47,11 +46,8 @@ class Lookups:
         self._clock = clock
         self._state = state
         self._tick = tick
-        self._activities = activities
-        self._paths = paths
+        self._facts = facts
         self._contact = contact
-        self.prompted: set[str] = set()
-        """Agents in a turn that their human began."""
         self._former_names: dict[str, str] = {}
 
     def context(self, caller: Caller, limits: Limits, alive: Callable[[str], bool]) -> Context:
@@ -71,9 +67,9 @@ class Lookups:
             former_name=self.former_name,
             last_seen=self.last_seen,
             claimed=self.claimed,
-            activity=lambda agent: self._activities.get(agent, ""),
-            prompted=self.prompted.__contains__,
-            paths=self._paths,
+            activity=self._facts.activity,
+            prompted=self._facts.prompted.__contains__,
+            paths=self._facts.paths_of,
             contact=self._contact,
             kept=self.kept,
             alive=alive,

@@ -49,12 +49,17 @@ Attached = Callable[[int, int], list[int]]
 """Of a tmux server and the first process of a pane: its clients that are attached to that pane's session."""
 
 
+def nobody_attached(_server: int, _leader: int) -> list[int]:
+    """Where there is no tmux to ask."""
+    return []
+
+
 class Origins:
     """What is known of where processes began."""
 
-    def __init__(self, state: Callable[[], State]) -> None:
+    def __init__(self, state: Callable[[], State], attached: Attached = nobody_attached) -> None:
         self._state = state
-        self.attached: Attached = lambda _server, _leader: []
+        self._attached = attached
         self._seen: BoundedDict[str, str] = BoundedDict(SEEN_MAX)
         """From the process of an agent, which may be gone, to its control group; oldest first."""
 
@@ -98,7 +103,7 @@ class Origins:
 
     def watching(self, server: AnyProcess, leader: AnyProcess, /) -> Sequence[Sequence[Process]]:
         """The attached clients of a tmux server; each has to be the same program as the server."""
-        chains = [ancestry(pid) for pid in self.attached(server.pid, leader.pid)]
+        chains = [ancestry(pid) for pid in self._attached(server.pid, leader.pid)]
         program = _program(server.pid)
         return [chain for chain in chains if chain and program and _program(chain[0].pid) == program]
 

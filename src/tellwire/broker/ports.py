@@ -1,15 +1,25 @@
-"""What the broker needs from outside, in its own words."""
+"""What the broker needs from outside, and what it offers to those who serve sessions and children.
+
+`Journal` and `Source` are the engine's needs. `MeshView`, `Mesh`, `Deliveries` and `SessionMesh` are what
+`sessions`, `mcp` and `children` get instead of the engine: each constructor names the least that it needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from tellwire.broker.registrations import ClientFacts
 from tellwire.core.context import Caller, Header, Settled
+from tellwire.core.kernel import Command, OwnCommand
+from tellwire.core.limits import Limits
 from tellwire.core.record.queries import Entry, Query
 from tellwire.core.record.stored import Commit, Found, Pruned, StoredMessage
+from tellwire.core.state import State
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.base import Reply
+
+NOBODY = Caller(kind="script")
 
 
 class Journal(Protocol):
@@ -155,4 +165,108 @@ class Source(Protocol):
 
     def dismiss(self, error: TellwireError) -> None:
         """Say why, and close."""
+        ...
+
+
+class ClockView(Protocol):
+    """The engine's times; see `broker.clock`."""
+
+    @property
+    def now(self) -> float:
+        """The wall clock, in seconds."""
+        ...
+
+    @property
+    def awake(self) -> float:
+        """Seconds in which the broker ran."""
+        ...
+
+    def read(self) -> float:
+        """Bring both up to date and return `now`."""
+        ...
+
+
+class MeshView(Protocol):
+    """The mesh, to look at."""
+
+    @property
+    def state(self) -> State:
+        """Agents, links, children and claims as of now; only the engine changes it."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds of this broker."""
+        ...
+
+    @property
+    def clock(self) -> ClockView:
+        """Its times."""
+        ...
+
+
+class Mesh(MeshView, Protocol):
+    """The mesh, to look at and to speak to."""
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether a tick is to come: something may not be on disk yet."""
+        ...
+
+    @property
+    def ending(self) -> set[str]:
+        """Processes whose end will be reported; until then they count as alive."""
+        ...
+
+    def submit(self, source: Source | None, n: int, command: Command | TellwireError) -> None:
+        """Put a command into the next tick; `source` hears of call `n`."""
+        ...
+
+    def submit_own(self, command: OwnCommand) -> None:
+        """Put a command of the broker's own into the next tick."""
+        ...
+
+
+class ConnectedClient(Protocol):
+    """One connected client of one agent."""
+
+    @property
+    def source(self) -> Source:
+        """Its connection."""
+        ...
+
+    @property
+    def pulls(self) -> bool:
+        """It fetches its mail; it is only told that some waits."""
+        ...
+
+
+class Deliveries(Protocol):
+    """Who is connected, and what each client was given."""
+
+    @property
+    def sessions(self) -> Mapping[str, ConnectedClient]:
+        """The connected clients, by agent."""
+        ...
+
+    def client_of(self, agent: str) -> Source | None:
+        """The connection of the agent's own client."""
+        ...
+
+    def claim(self, state: State, agent: str, ids: list[str]) -> None:
+        """Remember what a client may have shown."""
+        ...
+
+
+class SessionMesh(Mesh, Protocol):
+    """The mesh for those who serve clients' sessions: they hand mail out, and tell what clients do."""
+
+    @property
+    def delivery(self) -> Deliveries:
+        """Who is connected."""
+        ...
+
+    @property
+    def facts(self) -> ClientFacts:
+        """What is known of clients."""
         ...

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
-from tellwire.broker.engine import NOBODY, Engine
+from tellwire.broker.engine import Engine
 from tellwire.broker.identity import group_of
-from tellwire.broker.origins import Origins, needs_tmux
+from tellwire.broker.origins import Attached, Origins, needs_tmux, nobody_attached
+from tellwire.broker.ports import NOBODY
 from tellwire.core.agents.speaking import Verdict
 from tellwire.core.context import Caller, EndSession
 from tellwire.core.limits import Bucket, Limits
@@ -114,6 +115,8 @@ class Server:
         heartbeat_s: float,
         greeting_s: float,
         connections_max: int,
+        attached: Attached = nobody_attached,
+        beside: Beside = _at_once,
     ) -> None:
         self.engine = engine
         self.limits = limits
@@ -122,17 +125,24 @@ class Server:
         self.greeting_s = greeting_s
         self.connections_max = connections_max
         self.connections: set[Guest] = set()
-        self.doors: dict[str, Door] = {}
-        """Who takes a connection over that greets as something special, such as a `shim`."""
+        self._doors: dict[str, Door] = {}
         self.waiting: set[Late] = set()
         """Connections that are to be through with something within `greeting_s`."""
         self.strangers = Strangers()
         self.sweeps: list[Callable[[], None]] = []
         """What else closes connections that were waited for too long."""
-        self.origins = Origins(lambda: engine.state)
-        self.beside: Beside = _at_once
+        self.origins = Origins(lambda: engine.state, attached)
+        self.beside = beside
         """How work that asks other programs is done."""
         self.stopping = False
+
+    def add_door(self, name: str, door: Door) -> None:
+        """Connections that greet with this name, such as `shim`, are this door's."""
+        self._doors[name] = door
+
+    def door_for(self, name: str) -> Door | None:
+        """Who takes connections over that greet with a name."""
+        return self._doors.get(name)
 
     def welcome(self) -> bytes:
         """The broker's greeting as of now."""
@@ -274,7 +284,7 @@ class Connection(asyncio.Protocol):
 
     def _hand_on(self, hello: Hello, lines: list[bytes]) -> None:
         """This connection is another door's from now on."""
-        door, transport = self._server.doors.get(hello.door), self._transport
+        door, transport = self._server.door_for(hello.door), self._transport
         if door is None or transport is None:
             raise TellwireError("wrong_version", f"This broker has no door for a {hello.door}.")
         self._closing = True

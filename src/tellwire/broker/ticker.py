@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tellwire.broker.engine import Engine
 from tellwire.broker.server import Server
@@ -31,12 +31,20 @@ SLOW_BEAT_S = 600.0
 class Ticker:
     """Beats as long as the broker lives."""
 
-    def __init__(self, engine: Engine, server: Server, *, beat_s: float, offline_after_s: float) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        server: Server,
+        *,
+        beat_s: float,
+        offline_after_s: float,
+        others: Sequence[Callable[[], None]] = (),
+    ) -> None:
         self._engine = engine
         self._server = server
         self._beat_s = beat_s
         self._offline_after_s = offline_after_s
-        self.others: list[Callable[[], None]] = []
+        self._others = others
         """What else is to be looked at with each beat while things can be stored."""
         self._began = engine.clock.awake
         self._slow_at = engine.clock.awake + SLOW_BEAT_S
@@ -55,7 +63,7 @@ class Ticker:
         if not engine.probe():
             return
         self._watch_presence()
-        for look in self.others:
+        for look in self._others:
             look()
         self.note_refusals(engine.clock.now)
         if engine.clock.held:

@@ -10,14 +10,13 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
-from tellwire.broker.calls import Asker, answer_later
-from tellwire.broker.engine import Engine
-from tellwire.broker.ports import Source
-from tellwire.broker.server import Server
+from tellwire.broker.calls import LateAnswers, call_for
+from tellwire.broker.ports import Mesh, Source
+from tellwire.broker.registrations import Commits
 from tellwire.core.children.answers import NO_ANSWER
 from tellwire.core.children.lifecycle import ANSWERED
 from tellwire.core.context import Caller, ReserveAsk, SweepLineage
@@ -47,20 +46,28 @@ class Nursery(Protocol):
 class Asking:
     """Built by the daemon."""
 
-    def __init__(self, engine: Engine, server: Server, launcher: Nursery) -> None:
-        self._engine = engine
-        self._server = server
+    def __init__(
+        self,
+        mesh: Mesh,
+        commits: Commits,
+        late: LateAnswers,
+        launcher: Nursery,
+        *,
+        is_connected: Callable[[Source], bool],
+    ) -> None:
+        self._mesh = mesh
+        self._late = late
         self._launcher = launcher
+        self._is_connected = is_connected
         self._stopping = False
         self._news = asyncio.Event()
         self._tasks = Tasks()
-        engine.slow[AskAgent] = self.begin
-        engine.observers.append(self._hear)
+        commits.observe(self._hear)
 
     def begin(self, source: Source, n: int, operation: AskAgent) -> None:
         """Answer a question when the agent that is started for it has, or is not going to."""
         work = self._ask(source, operation)
-        self._tasks.run(answer_later(self._engine, source, n, operation, work))
+        self._tasks.run(self._late.answer(source, n, operation, work))
 
     async def drain(self) -> None:
         """The broker stops: whoever is being asked ends with it."""
@@ -73,48 +80,43 @@ class Asking:
             self._news.set()
 
     async def _ask(self, source: Source, operation: AskAgent) -> Answered:
-        caller, group, began = source.caller, source.group, self._engine.clock.awake
-        key = operation.key or f"{int(self._engine.clock.awake * 1_000_000):x}-{secrets.token_hex(8)}"
+        caller, group, began = source.caller, source.group, self._mesh.clock.awake
+        key = operation.key or f"{int(self._mesh.clock.awake * 1_000_000):x}-{secrets.token_hex(8)}"
         ask = msgspec.structs.replace(operation, key=key)
-        reserved = await self._submit(caller, group, ReserveAsk(ask))
+        reserved = await call_for(self._mesh, caller, group, ReserveAsk(ask))
         if isinstance(reserved, Answered):
             return reserved  # of an earlier call
         assert isinstance(reserved, ChildRecord)
         try:
-            limit_s = self._engine.limits.ask_s if ask.timeout_s is None else ask.timeout_s
+            limit_s = self._mesh.limits.ask_s if ask.timeout_s is None else ask.timeout_s
             in_time = await self._until(lambda: self._is_settled(source, caller, reserved.id, key), limit_s)
         finally:
             if not self._is_answered(caller, key):
                 await self._give_up(caller, group, key)
             await self._until(lambda: self._launcher.is_gone(reserved.id), END_S)
         if self._is_answered(caller, key):
-            answer = await self._submit(caller, group, ReserveAsk(ask))
-            took_s = round(self._engine.clock.awake - began, 3)
+            answer = await call_for(self._mesh, caller, group, ReserveAsk(ask))
+            took_s = round(self._mesh.clock.awake - began, 3)
             return msgspec.structs.replace(answer, took_s=took_s)
         raise self._refusal(reserved, ask, in_time=in_time)
 
     async def _give_up(self, caller: Caller, group: str, key: str) -> None:
         with contextlib.suppress(TellwireError):  # the asker may be forgotten
-            await self._submit(caller, group, CancelAsk(key=key))
-        self._engine.submit_own(SweepLineage())
-
-    async def _submit(self, caller: Caller, group: str, command: ReserveAsk | CancelAsk) -> Any:
-        asker = Asker(caller, group)
-        self._engine.submit(asker, 1, command)
-        return await asker.answered
+            await call_for(self._mesh, caller, group, CancelAsk(key=key))
+        self._mesh.submit_own(SweepLineage())
 
     def _is_settled(self, source: Source, caller: Caller, agent: str, key: str) -> bool:
-        state = self._engine.state
+        state = self._mesh.state
         return (
             self._is_answered(caller, key)
             or agent not in state.children
             or caller.agent not in state.agents
-            or source not in self._server.connections  # nobody is left to hear it
+            or not self._is_connected(source)  # nobody is left to hear it
             or self._stopping
         )
 
     def _is_answered(self, caller: Caller, key: str) -> bool:
-        parent = self._engine.state.agents.get(caller.agent)
+        parent = self._mesh.state.agents.get(caller.agent)
         request = None if parent is None else parent.requests.get(key)
         return request is not None and request.status == ANSWERED
 
@@ -137,6 +139,6 @@ class Asking:
         said = f"\n{output}" if output else ""
         if in_time:
             return TellwireError("child_failed", f"{ask.client} did not answer: {reason or NO_ANSWER}{said}")
-        limit_s = self._engine.limits.ask_s if ask.timeout_s is None else ask.timeout_s
+        limit_s = self._mesh.limits.ask_s if ask.timeout_s is None else ask.timeout_s
         text = f"{ask.client} did not answer within {limit_s:g} s, and was ended.{said}"
         return TellwireError("child_failed", text, "Give it more time with `timeout_s`, or ask for less.")

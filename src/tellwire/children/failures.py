@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tellwire.broker.engine import Engine
+from tellwire.broker.registrations import Commits
 from tellwire.protocol.events.children import ChildFailed, ChildReserved
 from tellwire.system.bounded import BoundedDict
 
@@ -12,10 +12,10 @@ KEPT_MAX = 64
 class LastWords:
     """What the launcher finds out itself, and else what is on record."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, commits: Commits) -> None:
+        self._commits = commits
         self._kept: BoundedDict[str, tuple[str, str]] = BoundedDict(KEPT_MAX)
-        engine.observers.append(self._hear)
+        commits.observe(self._hear)
 
     def keep(self, agent_id: str, reason: str, output: str) -> None:
         """Why a child is no more, and the end of its own words."""
@@ -26,7 +26,7 @@ class LastWords:
         return self._kept.get(agent_id, ("", ""))
 
     def _hear(self) -> None:
-        for event in self._engine.committed:
+        for event in self._commits.events:
             if type(event) is ChildFailed and event.agent not in self._kept:
                 self.keep(event.agent, event.reason, event.output)
             elif type(event) is ChildReserved:  # one that was here before begins anew

@@ -11,16 +11,16 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from tellwire.broker.calls import Asker, answer_later
-from tellwire.broker.engine import Engine
-from tellwire.broker.ports import Source
+from tellwire.broker.calls import LateAnswers, call_for
+from tellwire.broker.ports import Mesh, Source
+from tellwire.broker.registrations import Commits
 from tellwire.children import process as processes
 from tellwire.children.bounds import bounds_of
 from tellwire.children.dialogs import find_dialog, is_distrusted
@@ -81,8 +81,19 @@ class Running(NamedTuple):
 class Launcher:
     """Built by the daemon; `watch` runs as long as the broker does."""
 
-    def __init__(self, engine: Engine, home: Path, times: LaunchTimes | None = None) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        mesh: Mesh,
+        commits: Commits,
+        late: LateAnswers,
+        home: Path,
+        *,
+        activity: Callable[[str], str],
+        times: LaunchTimes | None = None,
+    ) -> None:
+        self._mesh = mesh
+        self._late = late
+        self._activity = activity
         self._times = times or LaunchTimes()
         self._folder = home / "children"
         self._home = home
@@ -91,21 +102,20 @@ class Launcher:
         self._processes: dict[str, Running] = {}
         self._led: set[str] = set()
         """Processes that have leave to begin."""
-        self._words = LastWords(engine)
+        self._words = LastWords(commits)
         self.words_of = self._words.of
         self._watched: dict[str, int] = {}
         """From a process to the descriptor that tells of its end."""
         self._news = asyncio.Event()
         self._tasks = Tasks()
-        engine.slow[SpawnAgent] = self.begin
-        engine.observers.append(self._hear)
+        commits.observe(self._hear)
         self._note_processes()
-        for _ in engine.state.children:  # a sweep does one thing at a time; nobody is served before it
-            engine.submit_own(SweepLineage(begun=True))
+        for _ in mesh.state.children:  # a sweep does one thing at a time; nobody is served before it
+            mesh.submit_own(SweepLineage(begun=True))
 
     async def watch(self) -> None:
         """Carry out what the state says, whenever it has changed."""
-        children = self._engine.state.children
+        children = self._mesh.state.children
         kept = {agent: processes.name_in(child.place) for agent, child in children.items() if child.process}
         for agent_id, running in list(self._processes.items()):
             if not is_alive(running.process):  # what it said last is still there
@@ -114,14 +124,14 @@ class Launcher:
         while True:
             self._news.clear()
             self._look()
-            starting = any(child.status == "started" for child in self._engine.state.children.values())
+            starting = any(child.status == "started" for child in self._mesh.state.children.values())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(BEAT_STARTING_S if starting else BEAT_S):
                     await self._news.wait()
 
     def _hear(self) -> None:
         """Something was committed: of interest only while there is a child, or what is left of one."""
-        if self._engine.state.children or self._processes or self._hands:
+        if self._mesh.state.children or self._processes or self._hands:
             self._news.set()
 
     # -- asking for a child ---------------------------------------------------------------------------
@@ -129,23 +139,19 @@ class Launcher:
     def begin(self, source: Source, n: int, operation: SpawnAgent) -> None:
         """Answer a call for a child when it is up, or is not going to be."""
         work = self._spawn(source, operation)
-        self._tasks.run(answer_later(self._engine, source, n, operation, work))
+        self._tasks.run(self._late.answer(source, n, operation, work))
 
     async def _spawn(self, source: Source, operation: SpawnAgent) -> ChildRecord:
-        asker = Asker(source.caller, source.group)
-        self._engine.submit(asker, 1, ReserveChild(operation))
-        record = await asker.answered
+        record = await call_for(self._mesh, source.caller, source.group, ReserveChild(operation))
         assert isinstance(record, ChildRecord)
         await self._come_up(record)
         return await self._seen(source, record)
 
     async def _seen(self, source: Source, record: ChildRecord) -> ChildRecord:
         """A child that came up, as its parent's listing has it."""
-        asker = Asker(source.caller, source.group)
-        self._engine.submit(asker, 1, ListChildren())
-        listed = await asker.answered
+        listed = await call_for(self._mesh, source.caller, source.group, ListChildren())
         assert isinstance(listed, Children)
-        ended = replace(record, status="ended", since=self._engine.clock.now)  # it was up, and quick
+        ended = replace(record, status="ended", since=self._mesh.clock.now)  # it was up, and quick
         return next((each for each in listed.children if each.id == record.id), ended)
 
     async def _come_up(self, record: ChildRecord) -> None:
@@ -154,14 +160,14 @@ class Launcher:
         Raises:
             TellwireError: `child_failed`, with its own words.
         """
-        limit_s = self._engine.limits.child_up_s + ANSWER_SLACK_S
+        limit_s = self._mesh.limits.child_up_s + ANSWER_SLACK_S
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                while (child := self._engine.state.children.get(record.id)) is not None:
+                while (child := self._mesh.state.children.get(record.id)) is not None:
                     if child.status == "running":
                         return
                     await asyncio.sleep(LOOK_S)
-        if record.id in self._engine.state.ended:
+        if record.id in self._mesh.state.ended:
             return
         reason, output = self.words_of(record.id)
         words = f"{record.name!r} did not come up: {reason or 'It was not up in time.'}"
@@ -169,13 +175,13 @@ class Launcher:
 
     def is_gone(self, agent_id: str) -> bool:
         """Whether nothing is left of a child: no record, no process, no folder."""
-        known = (self._engine.state.children, self._processes, self._hands)
+        known = (self._mesh.state.children, self._processes, self._hands)
         return not any(agent_id in each for each in known)
 
     # -- what the state says --------------------------------------------------------------------------
 
     def _look(self) -> None:
-        state = self._engine.state
+        state = self._mesh.state
         self._note_processes()
         for agent_id in [*self._processes]:
             child = state.children.get(agent_id)
@@ -192,20 +198,20 @@ class Launcher:
             elif child.status == "started" and child.process not in self._led:
                 self._take_in_hand(agent_id, self._lead(agent, child.process))
             elif child.status == "started" and agent.online and self._has_begun(agent):
-                self._engine.submit_own(NoteChildUp(agent_id))
+                self._mesh.submit_own(NoteChildUp(agent_id))
             elif child.status == "stopping" and child.process:
                 self._take_in_hand(agent_id, self._stop(child.process))
 
     def _note_processes(self) -> None:
-        for agent_id, child in self._engine.state.children.items():
+        for agent_id, child in self._mesh.state.children.items():
             if child.process:
                 self._processes[agent_id] = Running(child.process, processes.name_in(child.place))
 
     def _has_begun(self, agent: Agent) -> bool:
         """Whether a client's first turn is under way: before that, mail would be one more thing to begin."""
-        if agent.kind not in BY_KIND or self._engine.activities.get(agent.id) in BEGUN:
+        if agent.kind not in BY_KIND or self._activity(agent.id) in BEGUN:
             return True
-        return self._engine.clock.now - agent.connected_at > self._times.first_turn_s
+        return self._mesh.clock.now - agent.connected_at > self._times.first_turn_s
 
     def _take_in_hand(self, agent_id: str, work: Coroutine[Any, Any, None]) -> None:
         self._hands.add(agent_id)
@@ -230,7 +236,7 @@ class Launcher:
         env = environment_of(agent.kind, self._inherited(agent), own)
         headless = child.headless or not processes.has_tmux()
         cwd = child.cwd or str(Path.home())
-        rules = [claim.rule for claim in claims_of(self._engine.state, agent.id)]
+        rules = [claim.rule for claim in claims_of(self._mesh.state, agent.id)]
         bounds = Bounds()
         if child.scoped:
             place = ChildPlace(agent.kind, folder, env, child.command)
@@ -256,7 +262,7 @@ class Launcher:
             return
         self._processes[agent.id] = Running(started.process, processes.name_in(started.place))
         if self._is_current(agent.id, child):
-            self._engine.submit_own(
+            self._mesh.submit_own(
                 NoteChildStarted(agent.id, started.process, session, started.place, bounds.held_by)
             )
             if await self._is_on_record(agent.id, started.process):
@@ -266,12 +272,12 @@ class Launcher:
 
     def _is_current(self, agent_id: str, child: Child) -> bool:
         """Whether this is still what is to be started: a name may be taken again for another child."""
-        return self._engine.state.children.get(agent_id) is child
+        return self._mesh.state.children.get(agent_id) is child
 
     def _inherited(self, agent: Agent) -> dict[str, str]:
         """The environment of the first above a child: those between have keys of their own clients only."""
-        agents = self._engine.state.agents
-        for each in reversed(line_above(self._engine.state, agent.id)):
+        agents = self._mesh.state.agents
+        for each in reversed(line_above(self._mesh.state, agent.id)):
             above = agents.get(each)
             given = {} if above is None else environ(pid_in(above.owner or above.process)) or {}
             if given:
@@ -291,13 +297,13 @@ class Launcher:
 
     async def _see_up(self, agent: Agent, process: str) -> None:
         """Look at a client that comes up: it may ask its human something first, or never be there."""
-        began = self._engine.clock.awake
+        began = self._mesh.clock.awake
         while True:
             await asyncio.sleep(SCREEN_S)
-            child = self._engine.state.children.get(agent.id)
+            child = self._mesh.state.children.get(agent.id)
             if child is None or child.status != "started" or agent.online:
                 return
-            late = self._engine.clock.awake - began > self._engine.limits.child_up_s - 2 * SCREEN_S
+            late = self._mesh.clock.awake - began > self._mesh.limits.child_up_s - 2 * SCREEN_S
             name = processes.name_in(child.place) or agent.name
             output = await asyncio.to_thread(processes.output_of, self._folder / agent.id, name)
             dialog = find_dialog(agent.kind, output)
@@ -306,7 +312,7 @@ class Launcher:
             if not is_alive(process) or agent.online:
                 return  # its end is told elsewhere
             reason = (
-                f"It was not connected to tellwire within {self._engine.limits.child_up_s:.0f} s. "
+                f"It was not connected to tellwire within {self._mesh.limits.child_up_s:.0f} s. "
                 f"`tellwire install {BY_KIND[agent.kind].name} --check` tells whether it is set up."
                 if dialog is None
                 else _asks(agent.kind, dialog, child.cwd)
@@ -317,10 +323,10 @@ class Launcher:
     async def _is_on_record(self, agent_id: str, process: str) -> bool:
         """Whether the start is committed; not if the child was given up, or nothing can be stored."""
         for _ in range(LOOKS_MAX):
-            child = self._engine.state.children.get(agent_id)
+            child = self._mesh.state.children.get(agent_id)
             if child is None:
                 return False
-            if child.process == process and not self._engine.scheduled:
+            if child.process == process and not self._mesh.scheduled:
                 return True
             await asyncio.sleep(LOOK_S)
         return False
@@ -329,16 +335,16 @@ class Launcher:
         """Any program is up when it runs for a moment, or speaks to us before that."""
         for _ in range(int(self._times.settle_s / LOOK_S)):
             await asyncio.sleep(LOOK_S)
-            agent = self._engine.state.agents.get(agent_id)
+            agent = self._mesh.state.agents.get(agent_id)
             if agent is None or not is_alive(process):
                 return
             if agent.online:
                 break
-        self._engine.submit_own(NoteChildUp(agent_id))
+        self._mesh.submit_own(NoteChildUp(agent_id))
 
     def _fail(self, agent_id: str, reason: str, output: str) -> None:
         self._words.keep(agent_id, reason, output)
-        self._engine.submit_own(NoteChildFailed(agent_id, reason, output))
+        self._mesh.submit_own(NoteChildFailed(agent_id, reason, output))
 
     # -- ending ---------------------------------------------------------------------------------------
 
@@ -351,7 +357,7 @@ class Launcher:
         except OSError:
             return
         self._watched[process] = descriptor
-        self._engine.ending.add(process)
+        self._mesh.ending.add(process)
         loop = asyncio.get_running_loop()
 
         def ended() -> None:
@@ -363,19 +369,19 @@ class Launcher:
 
     async def _tell_end(self, agent_id: str, process: str) -> None:
         """Put on record that a process is gone, and what it said last; no sweep comes before that."""
-        self._engine.ending.add(process)
+        self._mesh.ending.add(process)
         try:
             await self._read_end(agent_id, process)
             for _ in range(LOOKS_MAX):
-                child = self._engine.state.children.get(agent_id)
+                child = self._mesh.state.children.get(agent_id)
                 if child is None or child.process != process:
                     break
                 await asyncio.sleep(LOOK_S)  # a sweep may stand before it in the queue
         finally:
-            self._engine.ending.discard(process)
+            self._mesh.ending.discard(process)
 
     async def _read_end(self, agent_id: str, process: str) -> None:
-        child = self._engine.state.children.get(agent_id)
+        child = self._mesh.state.children.get(agent_id)
         code = processes.bury(process)
         self._watched.pop(process, None)
         if child is None or child.process != process:
@@ -389,17 +395,17 @@ class Launcher:
             ended = f"It ended with code {code}." if code else "It ended without an answer."
             self._words.keep(agent_id, ended, output[-OUTPUT_CHARS_MAX:])
             answer = await asyncio.to_thread(processes.answer_in, folder)
-            self._engine.submit_own(NoteChildEnd(agent_id, how, answer, code))
+            self._mesh.submit_own(NoteChildEnd(agent_id, how, answer, code))
         elif child.task:
             self._fail(agent_id, "It ended before it was up.", output[-OUTPUT_CHARS_MAX:])
         else:
             # The last words of a program without a window are its result, unless a turn has told them.
             result = "" if child.result or how == "asked" else said
-            self._engine.submit_own(NoteChildEnd(agent_id, how, result))
+            self._mesh.submit_own(NoteChildEnd(agent_id, how, result))
 
     async def _stop(self, process: str) -> None:
         await asyncio.to_thread(processes.end, process)
-        self._engine.submit_own(SweepLineage())
+        self._mesh.submit_own(SweepLineage())
         await asyncio.sleep(LOOK_S)
 
     async def _clear(self, agent_id: str, running: Running) -> None:

@@ -94,7 +94,7 @@ class Calls:
         except TellwireError as error:
             sending = self._dialect.name == "agent-network" and tool.operation is SendMessage
             answer = network.say_refused(error) if sending else refusal(error)
-        note, self._joining.note = self._joining.note, ""
+        note = self._joining.take_note()
         answer = answer.noted(note) if note else answer
         agent = self._session.agent
         fetches = agent is not None and not self._session.gets_mail_by_itself
@@ -214,7 +214,7 @@ class Calls:
             )
             record: AgentRecord = await self._session.ask(changes)
             if record.name.lower() != operation.name.lower():
-                self._joining.note = f"{operation.name!r} is in use by a live agent; you are {record.name!r}."
+                self._joining.tell(f"{operation.name!r} is in use by a live agent; you are {record.name!r}.")
         return f2.say_registered(await self._joining.ensure())
 
     # -- words ----------------------------------------------------------------------------------------
@@ -237,13 +237,13 @@ class Calls:
         agent, judge = self._session.agent, self._session.judge
         crosses = agent is not None and bool(agent.turns)  # its client tells of its turns
         voice = Voice(self._dialect.reply_with, crosses)
-        if agent is None or judge is None or not self._dialect.labels:
+        if agent is None or not self._dialect.labels:
             return voice
         return voice._replace(label=judge.labels.word(agent), told=judge.labels.knows(agent))
 
     def _counted(self, answer: Answer, voice: Voice) -> Answer:
         agent, judge = self._session.agent, self._session.judge
-        if agent is not None and judge is not None and voice.label:
+        if agent is not None and voice.label:
             judge.labels.count(agent, len(answer.text), ruled=not voice.told)
         return answer
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from tellwire.broker.engine import Engine
+from tellwire.broker.ports import SessionMesh
 from tellwire.broker.server import Server, Visit
 from tellwire.core.context import EndSession
 from tellwire.mcp.bootstrap import Early
@@ -58,20 +58,22 @@ class ShimDoor:
 
     def __init__(
         self,
-        engine: Engine,
+        mesh: SessionMesh,
         server: Server,
         home: Path,
         *,
+        judge: Judge,
+        threads: Threads,
         offline_after_s: float,
         times: ShimTimes | None = None,
     ) -> None:
-        self._engine = engine
+        self._mesh = mesh
         self._server = server
         self._home = home
         self._times = times or ShimTimes()
         self._fresh_s = min(FRESH_S, offline_after_s / 3)
-        self.judge: Judge | None = None
-        self.threads: Threads | None = None
+        self._judge = judge
+        self._threads = threads
         self._serving: asyncio.Task[Serving] | None = None
         self._sessions: dict[str, ShimSession] = {}
         self._tasks = Tasks()
@@ -81,13 +83,14 @@ class ShimDoor:
         if visit.hello.shim is None:
             raise AssertionError("not a shim")
         session = ShimSession(
-            self._server,
+            self._mesh,
+            self._server.origins,
             visit.hello.shim,
             visit,
+            judge=self._judge,
             fresh_s=self._fresh_s,
             on_lost=self._lost,
         )
-        session.judge = self.judge
         earlier = self._sessions.get(session.instance)
         if earlier is not None:
             earlier.drop()  # it noticed the break before we did
@@ -103,7 +106,7 @@ class ShimDoor:
 
     async def _serve(self, session: ShimSession) -> None:
         try:
-            joining = Joining(session, self.threads)
+            joining = Joining(session, self._threads)
             early = Early(session, joining)
             loading = self._load()
             if not loading.done() and session.known() is None:
@@ -143,9 +146,8 @@ class ShimDoor:
             ):
                 del self._sessions[session.instance]
                 if session.caller.holds:
-                    if self.judge is not None:
-                        await self.judge.settle(session.caller.agent)
-                    self._engine.submit(session, 0, EndSession(session.caller.agent, session.instance))
+                    await self._judge.settle(session.caller.agent)
+                    self._mesh.submit(session, 0, EndSession(session.caller.agent, session.instance))
                 return
             await asyncio.sleep(LOOK_S)
 

@@ -42,7 +42,7 @@ class Threads(Protocol):
 class Joining:
     """One session's way to its name, and back to it."""
 
-    def __init__(self, session: ShimSession, threads: Threads | None = None) -> None:
+    def __init__(self, session: ShimSession, threads: Threads) -> None:
         self._session = session
         self._threads = threads
         self._lock = asyncio.Lock()
@@ -61,6 +61,15 @@ class Joining:
         """The client says which program it is."""
         if info is not None and not self._info:
             self._info = info
+
+    def tell(self, note: str) -> None:
+        """Have the model told this of its name, once."""
+        self.note = note
+
+    def take_note(self) -> str:
+        """What the model has to be told of its name; from now on it was."""
+        note, self.note = self.note, ""
+        return note
 
     @property
     def agent(self) -> Agent | None:
@@ -86,7 +95,7 @@ class Joining:
         """A tool call came in a conversation; one that tellwire had the client make is not the model's."""
         meta = cast("dict[str, Any]", params).get("_meta") if isinstance(params, dict) else None
         self._parent = parent_of(meta) or self._parent
-        if conversation and self._threads is not None:
+        if conversation:
             self._threads.know(self, conversation)
         if not isinstance(meta, dict) or PROBE not in meta:
             self._session.note_call(number, conversation)
@@ -109,8 +118,7 @@ class Joining:
             if self._session.agent is None:
                 before = self._session.known()
                 await (self._resume(before) if before is not None else self._join())
-                if self._threads is not None:
-                    self._threads.joined(self)
+                self._threads.joined(self)
         agent = self._session.agent
         if agent is None:
             raise TellwireError("not_registered", "This session has no agent at the moment.", "Try again.")
@@ -122,8 +130,7 @@ class Joining:
             return None
         if self.is_delegate:
             return self._session.spoken_for
-        known = None if self._threads is None else self._threads.agent_of(self._parent)
-        return known or self._session.first_of_client()
+        return self._threads.agent_of(self._parent) or self._session.first_of_client()
 
     async def _speak_for(self, main: Agent) -> Agent:
         """Be no agent of one's own any more: nobody writes to a sub-agent, and it takes no mail (REC-6)."""

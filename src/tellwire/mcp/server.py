@@ -280,7 +280,7 @@ class Gateway:
             log.warning("a session could not join: %s", error)
             return
         if self._session.hello.alone and not self._joining.note:
-            self._joining.note = f"You are {agent.name!r}."  # which its instructions could not tell
+            self._joining.tell(f"You are {agent.name!r}.")  # which its instructions could not tell
         label = self._session.tell_label(shown=self._joining.client.shows and self._dialect.labels)
         text = instructions(self._dialect, agent.name, self._joining.note, label)
         self._server.instructions = self._options.instructions = text

@@ -18,8 +18,9 @@ import msgspec
 
 from tellwire.broker.identity import group_of
 from tellwire.broker.labels import Labels
-from tellwire.broker.origins import needs_tmux
-from tellwire.broker.server import Server, Visit
+from tellwire.broker.origins import Origins, needs_tmux
+from tellwire.broker.ports import SessionMesh
+from tellwire.broker.server import Visit
 from tellwire.clients import runs_many
 from tellwire.core.agents.seats import UNKNOWN_PANE
 from tellwire.core.agents.speaking import REAPERS
@@ -94,15 +95,18 @@ class ShimSession(asyncio.Protocol):
 
     def __init__(
         self,
-        server: Server,
+        mesh: SessionMesh,
+        origins: Origins,
         hello: ShimHello,
         visit: Visit,
         *,
+        judge: Judge,
         fresh_s: float,
         on_lost: Callable[[ShimSession], None],
     ) -> None:
-        self._engine = engine = server.engine
-        self._origins, limits = server.origins, server.limits
+        self._mesh = mesh
+        self._origins, limits = origins, mesh.limits
+        self.judge = judge
         self._on_lost = on_lost
         self._fresh_s = fresh_s  # a client is looked at again when it said nothing for so long
         self._transport: asyncio.Transport | None = visit.transport
@@ -120,7 +124,6 @@ class ShimSession(asyncio.Protocol):
         """Of calls on an earlier connection: from the client's id to the number and the call's word."""
         self.hello = hello
         self.limits = limits
-        self.judge: Judge | None = None
         self.instance = hello.instance
         self.lines: deque[ShimLine] = deque()
         self.arrived = asyncio.Event()
@@ -133,7 +136,7 @@ class ShimSession(asyncio.Protocol):
         self.process = chain[0].key if chain else ""
         self.group = group_of(hello.cwd)
         self.writable = True
-        above, owner = child_above(engine.state, chain), "" if client is None else client.key
+        above, owner = child_above(mesh.state, chain), "" if client is None else client.key
         self._usual = ""  # the name to bear if no other belongs to it
         self._chain = chain
         self.caller = self._nobody = Caller(kind=SCRIPT, process=self.process, owner=owner, above=above)
@@ -185,8 +188,8 @@ class ShimSession(asyncio.Protocol):
 
     def begin(self, data: bytes) -> None:
         """Greet, and take what came behind the shim's greeting."""
-        self._engine.clock.read()
-        self._write(format_shim_welcome(self._engine.clock.awake))
+        self._mesh.clock.read()
+        self._write(format_shim_welcome(self._mesh.clock.awake))
         if self._transport is not None:
             self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         if data:
@@ -267,7 +270,7 @@ class ShimSession(asyncio.Protocol):
         self._write(format_shim_answer(number, text, END if ends else KEEP if keep else DONE))
         fetched = self._fetched.get(number)
         if fetched is not None and self.caller.holds:
-            self._engine.delivery.claim(self._engine.state, self.caller.agent, fetched.ids)
+            self._mesh.delivery.claim(self._mesh.state, self.caller.agent, fetched.ids)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None:
@@ -283,7 +286,7 @@ class ShimSession(asyncio.Protocol):
     @property
     def agent(self) -> Agent | None:
         """The agent this session is, once it has joined."""
-        return self._engine.state.agents.get(self.caller.agent) if self.caller.holds else None
+        return self._mesh.state.agents.get(self.caller.agent) if self.caller.holds else None
 
     def tell_label(self, *, shown: bool) -> str:
         """The word that ends peers' messages in this session, for its instructions; empty if there is none.
@@ -291,7 +294,7 @@ class ShimSession(asyncio.Protocol):
         `shown`: the client puts them before its model, so that the rule is known from now on.
         """
         agent = self.agent
-        if self.judge is None or agent is None:
+        if agent is None:
             return ""
         if self.hello.alone:
             self.judge.labels.forget(agent.id)  # what is told here reaches nobody
@@ -302,7 +305,7 @@ class ShimSession(asyncio.Protocol):
     @property
     def gets_mail_by_itself(self) -> bool:
         """Whether nobody has to fetch: hooks of the client bring what comes into this very turn."""
-        return self.judge is not None and self.caller.holds and self.judge.brings(self.caller.agent)
+        return self.caller.holds and self.judge.brings(self.caller.agent)
 
     @property
     def dialect(self) -> str:
@@ -312,17 +315,17 @@ class ShimSession(asyncio.Protocol):
     @property
     def spoken_for(self) -> Agent | None:
         """The agent in whose name this session speaks, its own or not."""
-        return self._engine.state.agents.get(self.caller.agent)
+        return self._mesh.state.agents.get(self.caller.agent)
 
     def known(self) -> Agent | None:
         """The agent that this instance was before its connection broke."""
         return next(
-            (each for each in self._engine.state.agents.values() if each.session == self.instance), None
+            (each for each in self._mesh.state.agents.values() if each.session == self.instance), None
         )
 
     def first_of_client(self) -> Agent | None:
         """The agent of the client's process that joined first, if that process has one main conversation."""
-        owner, agents = self._nobody.owner, self._engine.state.agents.values()
+        owner, agents = self._nobody.owner, self._mesh.state.agents.values()
         if self._client is None or runs_many(self._client.pid):
             return None
         own = self.caller.agent if self.caller.holds else ""
@@ -331,18 +334,18 @@ class ShimSession(asyncio.Protocol):
 
     def id_of(self, name: str) -> str:
         """An agent's address by its id, for records that show ids where we use names."""
-        found = self._engine.state.reach(name)
+        found = self._mesh.state.reach(name)
         return name if found is None else f"{ID}{found.id}"
 
     @property
     def awake(self) -> float:
         """The clock of a line's birth, in seconds."""
-        return self._engine.clock.awake
+        return self._mesh.clock.awake
 
     @property
     def now(self) -> float:
         """The broker's time."""
-        return self._engine.state.now
+        return self._mesh.state.now
 
     async def ask(self, operation: Operation[Any]) -> Any:
         """Have an operation carried out.
@@ -359,7 +362,7 @@ class ShimSession(asyncio.Protocol):
     def _submit(self, command: Command) -> asyncio.Future[Any]:
         self._numbers += 1
         future = self._asked[self._numbers] = asyncio.get_running_loop().create_future()
-        self._engine.submit(self, self._numbers, command)
+        self._mesh.submit(self, self._numbers, command)
         return future
 
     @property
@@ -399,7 +402,7 @@ class ShimSession(asyncio.Protocol):
     def note_fetch(self, number: int, call: str, ids: list[str], conversation: str) -> None:
         """Call `number` hands these messages out."""
         framed = self.hello.dialect == "tellwire"
-        if framed and self.judge is not None and self.judge.adopt(self.caller.agent, call, ids):
+        if framed and self.judge.adopt(self.caller.agent, call, ids):
             return  # the client's transcript is better evidence than its next call
         self._fetched[number] = Fetched(call, ids, conversation)
 
@@ -416,7 +419,7 @@ class ShimSession(asyncio.Protocol):
         self._written.intersection_update(self._fetched)
         if calls and self.caller.holds:
             self.read_at = time.time()
-            self._engine.submit_own(NoteEvidence(self.caller.agent, self.instance, calls, "next_call"))
+            self._mesh.submit_own(NoteEvidence(self.caller.agent, self.instance, calls, "next_call"))
 
     def give_back(self, number: int, call: str) -> asyncio.Future[Any] | None:
         """The client will not look at the answer to `number`: what it fetched waits again, once on disk."""
@@ -464,8 +467,7 @@ class ShimSession(asyncio.Protocol):
         del waiting
         self._mails += 1
         self._wake()
-        if self.judge is not None:
-            self.judge.mail(self.caller.agent)
+        self.judge.mail(self.caller.agent)
 
     def flush(self) -> None:
         """Answers go to those who wait for them; nothing is written here."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Literal
 
-from tellwire.broker.engine import Engine
-from tellwire.broker.ports import Journal
+from tellwire.broker.ports import Journal, MeshView
 from tellwire.core.mail.reach import DEAF, DIALOG, Contact
 from tellwire.core.mail.waiting import is_stuck
 from tellwire.core.state import Agent, Receipt, State
@@ -27,9 +26,17 @@ class Diagnostician:
     """Answers `diagnose`."""
 
     def __init__(
-        self, engine: Engine, journal: Journal, hooks: Hooks, *, port: Callable[[], int], typing: bool
+        self,
+        mesh: MeshView,
+        journal: Journal,
+        hooks: Hooks,
+        *,
+        contact_of: Callable[[str], Contact | None],
+        port: Callable[[], int],
+        typing: bool,
     ) -> None:
-        self._engine = engine
+        self._mesh = mesh
+        self._contact_of = contact_of
         self._journal = journal
         self._hooks = hooks
         self._port = port
@@ -43,15 +50,15 @@ class Diagnostician:
         ]
         return Diagnosis(
             faults=faults,
-            leases=find_old_leases(self._engine.state, self._journal, self._engine.contact_of),
+            leases=find_old_leases(self._mesh.state, self._journal, self._contact_of),
             sessions=list(islice(self._sessions(), SESSIONS_MAX)),
             hooks_port=self._port(),
             typing=self._typing,
         )
 
     def _sessions(self) -> Iterator[SessionFault]:
-        for agent in self._engine.state.agents.values():
-            contact = self._engine.contact_of(agent.id) if agent.online else None
+        for agent in self._mesh.state.agents.values():
+            contact = self._contact_of(agent.id) if agent.online else None
             if contact is None:
                 continue
             what, why, since = find_fault(agent, contact)

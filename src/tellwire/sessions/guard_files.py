@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 
-from tellwire.broker.engine import Engine
+from tellwire.broker.ports import MeshView
+from tellwire.broker.registrations import Commits
 from tellwire.clients import CLIENTS
 from tellwire.clients.client import COMMAND, Client
 from tellwire.core.children.scopes import is_scoped
@@ -45,10 +46,10 @@ ON_FILE = {each.kind: WRITES[each.kind] for each in CLIENTS if each.writes.gated
 
 
 class Guards:
-    """The folder; an observer of the engine."""
+    """The folder; an observer of commits."""
 
-    def __init__(self, engine: Engine, folder: Path) -> None:
-        self._engine = engine
+    def __init__(self, mesh: MeshView, commits: Commits, folder: Path) -> None:
+        self._mesh = mesh
         self._folder = folder
         self._known: dict[str, str] = {}
         """From an agent to the process that runs its hooks, where that is not the one that is the agent."""
@@ -56,7 +57,7 @@ class Guards:
         self._written: dict[str, bytes] = {}
         """What each file holds."""
         self._recall()
-        engine.observers.append(self.refresh)
+        commits.observe(self.refresh)
         self.refresh()
 
     def note(self, agent: Agent, process: str) -> None:
@@ -68,7 +69,7 @@ class Guards:
 
     def refresh(self) -> None:
         """Bring the files up to date, if anything that they tell may have changed."""
-        state = self._engine.state
+        state = self._mesh.state
         if not (state.claims or state.children or self._written):
             return
         kin = [(agent, child.parent, child.process, child.scoped) for agent, child in state.children.items()]
@@ -91,7 +92,7 @@ class Guards:
 
     def _wanted(self, agents: list[Agent]) -> dict[str, bytes]:
         """The names of all files, and what each has to hold."""
-        state = self._engine.state
+        state = self._mesh.state
         hosts: dict[str, list[Agent]] = {}
         for agent in agents:
             for process in {agent.owner, self._known.get(agent.id, "")} - {""}:

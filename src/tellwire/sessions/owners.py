@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import astuple
 
-from tellwire.broker.engine import Engine
-from tellwire.broker.server import Server
+from tellwire.broker.ports import MeshView
 from tellwire.clients import runs_many
 from tellwire.clients.client import Client
 from tellwire.clients.events import HookEvent
@@ -80,10 +79,15 @@ class Recognition:
     """The sessions of all clients, and the processes above their hooks."""
 
     def __init__(
-        self, engine: Engine, server: Server, clients: Mapping[str, Client], port: SessionPort
+        self,
+        mesh: MeshView,
+        clients: Mapping[str, Client],
+        port: SessionPort,
+        *,
+        owner_above: Callable[[list[str]], str],
     ) -> None:
-        self._engine = engine
-        self._server = server
+        self._mesh = mesh
+        self._owner_above = owner_above
         self._clients = clients
         self._sessions: OrderedDict[tuple[str, str], Seen] = OrderedDict()
         """The one that was heard of last stands last."""
@@ -144,10 +148,10 @@ class Recognition:
         if threads is None and len(above) == 1:
             return above[0]  # a process is certain; a session may have been taken for a neighbour's
         for name, session in bound.items():
-            agent = self._engine.state.agents.get(name)
+            agent = self._mesh.state.agents.get(name)
             if session == event.session and agent is not None:
                 return agent if _may_have(agent, words) else None
-        for agent in self._engine.state.agents.values():
+        for agent in self._mesh.state.agents.values():
             if agent.online and event.session and is_seated(agent, event.session):
                 return agent if _may_have(agent, words) else None
         if above:
@@ -158,7 +162,7 @@ class Recognition:
         kind = self._clients[client].kind
         near = [
             agent
-            for agent in self._engine.state.agents.values()
+            for agent in self._mesh.state.agents.values()
             if agent.online and agent.kind == kind and event.cwd and agent.metadata.get("cwd") == event.cwd
         ]
         if len(near) != 1 or not self._may_be(near[0], event, words, bound):
@@ -173,12 +177,12 @@ class Recognition:
         """
         if bound.get(agent.id, event.session) != event.session:
             return False
-        return not agent.owner or (len(words) < 2 and agent.id not in self._engine.state.children)
+        return not agent.owner or (len(words) < 2 and agent.id not in self._mesh.state.children)
 
     def _above(self, words: list[str]) -> list[Agent]:
         """The agents of the nearest process that is one; a client's sub-agents join after it."""
-        agents = self._engine.state.agents
-        nearest = agents.get(self._server.above(words))
+        agents = self._mesh.state.agents
+        nearest = agents.get(self._owner_above(words))
         if nearest is None:
             return []
         return [agent for agent in agents.values() if agent.owner == nearest.owner]

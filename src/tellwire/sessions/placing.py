@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol, runtime_checkable
 
-from tellwire.broker.engine import Engine
+from tellwire.broker.ports import Deliveries, MeshView
 from tellwire.core.agents.seats import is_seated
 from tellwire.core.state import Agent
 from tellwire.protocol.errors import TellwireError
@@ -31,8 +31,9 @@ class Placeable(Protocol):
 class Placing:
     """Has sessions be who they are."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, mesh: MeshView, delivery: Deliveries) -> None:
+        self._mesh = mesh
+        self._delivery = delivery
         self.notes: dict[str, str] = {}
         """By agent, what its model should hear of its name; until it was told."""
 
@@ -40,7 +41,7 @@ class Placing:
         """The agent that a session is, now that its conversation is known."""
         if not conversation or (not pane and is_seated(agent, conversation)):
             return agent
-        source = self._engine.delivery.client_of(agent.id)
+        source = self._delivery.client_of(agent.id)
         if not isinstance(source, Placeable):
             return agent
         try:
@@ -54,7 +55,7 @@ class Placing:
             log.info("a session of %s: %s", agent.name, reply.note)
             self.notes.pop(agent.id, None)
             self.notes[reply.id] = reply.note
-        return self._engine.state.agents.get(reply.id, agent)
+        return self._mesh.state.agents.get(reply.id, agent)
 
     def take_note(self, agent: str) -> str:
         """What its model should hear of its name, once."""

@@ -9,19 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from tellwire.broker.calls import Desk
-from tellwire.broker.engine import Engine
 from tellwire.broker.labels import Labels
-from tellwire.broker.server import Server
+from tellwire.broker.ports import SessionMesh
 from tellwire.clients.client import Client
 from tellwire.clients.events import HookEvent
-from tellwire.clients.ports import NAMED, Fetched, Queue, Shim, Waker, name_of
+from tellwire.clients.ports import NAMED, Fetched, Shim, Waker, name_of
 from tellwire.clients.reader import is_long
 from tellwire.core.agents.register import ENDED
 from tellwire.core.agents.seats import is_seated
@@ -44,8 +43,9 @@ from tellwire.sessions.remembered import Bindings
 from tellwire.sessions.starts import Starts
 from tellwire.sessions.turn_probe import Pulses, PulseTimes
 from tellwire.sessions.turns import RETRY_LINE, Ending
-from tellwire.sessions.waking import Waking
+from tellwire.sessions.waking import Wakers, Waking
 from tellwire.system.bounded import BoundedDict
+from tellwire.system.panes import WAKE_LINE
 from tellwire.system.processes import holder_of
 from tellwire.system.tasks import Tasks
 from tellwire.system.terminals import pane_of
@@ -76,23 +76,29 @@ class Hooks:
 
     def __init__(
         self,
-        engine: Engine,
-        server: Server,
+        mesh: SessionMesh,
         clients: Mapping[str, Client],
         marks: Path,
         *,
+        wakers: Wakers,
+        owner_above: Callable[[list[str]], str],
+        checkpoint_prompt: str = "",
         pulse_times: PulseTimes | None = None,
     ) -> None:
-        self._engine = engine
+        self._mesh = mesh
+        self._facts = mesh.facts
         self._clients = clients
+        self._wakers = wakers
+        self._checkpoint_prompt = checkpoint_prompt
+        """A turn that it asks for is a checkpoint's."""
         self._marks = Marks(marks)
         self._bindings = Bindings(marks.with_name("bindings"))
         self._starts = Starts(marks.with_name("starts"))
-        self._desk = Desk(engine)
-        self._placing = Placing(engine)
+        self._desk = Desk(mesh)
+        self._placing = Placing(mesh, mesh.delivery)
         self.labels = Labels(marks.with_name("labels"))
         self._books: dict[str, Book] = {}
-        self.recognition = Recognition(engine, server, clients, self)
+        self.recognition = Recognition(mesh, clients, self, owner_above=owner_above)
         self.places: BoundedDict[str, tuple[str, str]] = BoundedDict(SESSIONS_MAX)
         """For each agent its client's kind, and where that writes the session down, also if it left."""
         self.faults: dict[str, tuple[int, float, str]] = {}
@@ -100,19 +106,9 @@ class Hooks:
         self._tasks = Tasks()
         self._calls = 0
         self._turns = 0
-        self._waking = Waking(engine)
+        self._waking = Waking(mesh, wakers)
         self._pulses = Pulses(self._known, self._tell, pulse_times)
-        self.queues: dict[str, Queue] = {}
-        """By the kind of client, who can tell what became of a text in its queue."""
-        self.wake_line = ""  # what is typed into a terminal to wake its agent: no human's prompt
-        self.checkpoint_prompt = ""  # a turn that it asks for is a checkpoint's
-        engine.paths = self.paths_of
-        engine.contact = self.contact_of
-
-    @property
-    def wakers(self) -> dict[str, list[Waker]]:
-        """How idle clients of each kind are woken, the best way first."""
-        return self._waking.wakers
+        mesh.facts.add_view(self)
 
     # -- what a hook says -----------------------------------------------------------------------------
 
@@ -235,12 +231,12 @@ class Hooks:
 
     def _tell(self, book: Book, endings: list[Ending]) -> None:
         """What an agent does has changed: say so to whom it concerns."""
-        agent = self._engine.state.agents.get(book.agent)
+        agent = self._mesh.state.agents.get(book.agent)
         if agent is None or self._books.get(book.agent) is not book:
             return
         for ending in endings:
             self._report(book, agent, ending)
-        self._engine.activities[agent.id] = book.state
+        self._facts.activities[agent.id] = book.state
         self._note_prompted(book)
         self._bindings.save(agent, book)
         if agent.pending or book.open or book.delegations:
@@ -255,13 +251,13 @@ class Hooks:
     def _note_prompted(self, book: Book) -> None:
         turn = book.turns.current
         if turn is not None and turn.human:
-            self._engine.prompted.add(book.agent)
+            self._facts.prompted.add(book.agent)
         else:
-            self._engine.prompted.discard(book.agent)
+            self._facts.prompted.discard(book.agent)
 
     def _report(self, book: Book, agent: Agent, ending: Ending) -> None:
         turn = ending.turn
-        self._engine.submit_own(
+        self._mesh.submit_own(
             ReportTurn(
                 agent.id,
                 agent.session,
@@ -269,7 +265,7 @@ class Hooks:
                 ending.outcome,
                 ending.text,
                 human=turn.human,
-                checkpoint=book.is_checkpoint(turn, self.checkpoint_prompt),
+                checkpoint=book.is_checkpoint(turn, self._checkpoint_prompt),
             )
         )
 
@@ -279,14 +275,14 @@ class Hooks:
     def _book(self, agent: Agent, record: Client) -> Book:
         book = self._books.get(agent.id)
         if book is None:
-            book = Book(agent.id, record, self._name_turn, wake_line=self.wake_line)
+            book = Book(agent.id, record, self._name_turn, wake_line=WAKE_LINE)
             self._books[agent.id] = book
             self._recall(agent, book)
         return book
 
     def _name_turn(self) -> str:
         self._turns += 1
-        return f"{self._engine.state.epoch}.{self._turns}"
+        return f"{self._mesh.state.epoch}.{self._turns}"
 
     def _recall(self, agent: Agent, book: Book) -> None:
         """Go on with what an earlier broker knew of this session, and with what it handed over."""
@@ -334,7 +330,7 @@ class Hooks:
         self._bindings.prune(known)
 
     def _known(self) -> Iterator[tuple[Book, Agent]]:
-        agents = self._engine.state.agents
+        agents = self._mesh.state.agents
         for name, book in list(self._books.items()):
             agent = agents.get(name)
             if agent is not None and (agent.online or agent.offline_reason not in ENDED):
@@ -342,7 +338,7 @@ class Hooks:
 
     def agents(self) -> list[Agent]:
         """Everybody known."""
-        return list(self._engine.state.agents.values())
+        return list(self._mesh.state.agents.values())
 
     def book_of(self, agent: str) -> Book | None:
         """What is known of an agent, if its client has hooks."""
@@ -350,8 +346,8 @@ class Hooks:
 
     def paths_of(self, agent: str) -> list[PathRecord]:
         """How mail gets into an agent's model: the ways of its client, each with whether it works now."""
-        known = self._engine.state.agents.get(agent)
-        session = self._engine.delivery.sessions.get(agent)
+        known = self._mesh.state.agents.get(agent)
+        session = self._mesh.delivery.sessions.get(agent)
         if known is None or (session is not None and not session.pulls):
             return []  # what is pushed to needs no way
         source = None if session is None else session.source
@@ -361,8 +357,8 @@ class Hooks:
 
     def contact_of(self, agent: str) -> Contact | None:
         """What is known of the client of an agent that fetches its mail."""
-        known = self._engine.state.agents.get(agent)
-        session = self._engine.delivery.sessions.get(agent)
+        known = self._mesh.state.agents.get(agent)
+        session = self._mesh.delivery.sessions.get(agent)
         if known is None or session is None:
             return None
         source = session.source
@@ -373,19 +369,19 @@ class Hooks:
     def _wakers_of(self, agent: Agent, source: object) -> list[Waker] | None:
         """How an agent is woken; None if it only pulls, as whoever speaks another dialect does."""
         foreign = getattr(source, "dialect", OWN_DIALECT) != OWN_DIALECT
-        return None if foreign else self.wakers.get(agent.kind)
+        return None if foreign else self._wakers.of(agent.kind)
 
     def _known_book(self, agent: Agent) -> Book | None:
         """An agent's book; also if its first hook came before it joined."""
         book = self._books.get(agent.id)
-        if book is None and agent.online and agent.kind in self.wakers:
+        if book is None and agent.online and self._wakers.of(agent.kind) is not None:
             book = self._find(agent)
         return book
 
     # -- mail -----------------------------------------------------------------------------------------
 
     async def _text_for(self, book: Book, event: HookEvent, listens: Listens) -> Fetched:
-        agent = self._engine.state.agents.get(book.agent)
+        agent = self._mesh.state.agents.get(book.agent)
         if agent is None or not agent.pending or not listens():
             return Fetched()
         if event.continues and not self._waking.may_continue(book, agent):
@@ -406,7 +402,7 @@ class Hooks:
         What stands in the `prompt` that the text goes along with is not said again.
         """
         self._calls += 1
-        call = f"{path}:{self._engine.state.epoch}:{self._calls}"
+        call = f"{path}:{self._mesh.state.epoch}:{self._calls}"
         in_bytes = book.client.hooks.room.bytes > 0
         room = (book.client.hooks.room.bytes or book.client.hooks.room.chars) - HEADER_CHARS
         try:
@@ -417,7 +413,7 @@ class Hooks:
         except asyncio.CancelledError:
             self._return(book.agent, call)  # behind the lease, which nobody waits for any more
             raise
-        now, agent = self._engine.state.now, self._engine.state.agents[book.agent]
+        now, agent = self._mesh.state.now, self._mesh.state.agents[book.agent]
         label, told = self.labels.word(agent), self.labels.knows(agent, _uncut(book), book.client.cut_mark)
         fresh = _told_again(taken.messages, self._standing(book, taken.messages, prompt))
         parts = [render_message(each, now=now, label=label) for each in fresh]
@@ -437,9 +433,9 @@ class Hooks:
         return Fetched(text, call, glimpse(taken.messages, large=large))
 
     def _hand_over(self, book: Book, call: str, way: str, ids: list[str], *, due: bool) -> None:
-        agent = self._engine.state.agents[book.agent]
+        agent = self._mesh.state.agents[book.agent]
         book.hand_over(call, self._sought(agent, call, ids), way=way, due=due)
-        self._engine.delivery.claim(self._engine.state, book.agent, ids)
+        self._mesh.delivery.claim(self._mesh.state, book.agent, ids)
         self._bindings.save(agent, book)
         self._watch(book)
 
@@ -447,7 +443,7 @@ class Hooks:
         self, book: Book, messages: list[MessageRecord], prompt: str
     ) -> dict[str, Literal["stands", "may return"]]:
         """Which messages the context has already, or may have again when the session is resumed."""
-        leased = self._engine.state.agents[book.agent].leased
+        leased = self._mesh.state.agents[book.agent].leased
         found: dict[str, Literal["stands", "may return"]] = {}
         for each, mark in zip(messages, self._marks_of(book.agent, [m.id for m in messages]), strict=True):
             receipt = leased.get(parse_id("m", each.id) or 0)
@@ -470,9 +466,9 @@ class Hooks:
             self._return(book.agent, call)
 
     def _return(self, name: str, call: str) -> None:
-        agent = self._engine.state.agents.get(name)
+        agent = self._mesh.state.agents.get(name)
         if agent is not None:
-            self._engine.submit_own(ReturnLease(agent.id, agent.session, call))
+            self._mesh.submit_own(ReturnLease(agent.id, agent.session, call))
 
     # -- evidence -------------------------------------------------------------------------------------
 
@@ -497,7 +493,7 @@ class Hooks:
 
     def seek_marks(self, book: Book, call: str) -> None:
         """A client does not keep the name of a hand-over: its messages' marks have to do."""
-        agent = self._engine.state.agents.get(book.agent)
+        agent = self._mesh.state.agents.get(book.agent)
         lease = None if agent is None else agent.calls.get(call)
         if agent is not None and lease is not None and call in book.open:
             held = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
@@ -510,7 +506,7 @@ class Hooks:
             )
 
     def _marks_of(self, agent: str, ids: list[str]) -> list[str]:
-        leased = self._engine.state.agents[agent].leased
+        leased = self._mesh.state.agents[agent].leased
         senders = {each: leased.get(parse_id("m", each) or 0) for each in ids}
         return [
             mark_of(each, notice=receipt is not None and not (receipt.sender or receipt.quotes))
@@ -518,17 +514,17 @@ class Hooks:
         ]
 
     def _judge(self, book: Book) -> None:
-        agent = self._engine.state.agents.get(book.agent)
+        agent = self._mesh.state.agents.get(book.agent)
         if agent is None:
             book.open.clear()
             return
         book.drop_settled(agent.calls)
         read, absent = book.judge()
         if read:
-            self._engine.submit_own(NoteEvidence(agent.id, agent.session, read, book.evidence))
+            self._mesh.submit_own(NoteEvidence(agent.id, agent.session, read, book.evidence))
         for call in absent:
             log.info("%s did not take %s up; offered again", agent.name, call)
-            self._engine.submit_own(ReturnLease(agent.id, agent.session, call))
+            self._mesh.submit_own(ReturnLease(agent.id, agent.session, call))
 
     def _read_ahead(self, book: Book) -> None:
         if book.is_ready and any(is_long(transcript) for _, transcript in book.places):
@@ -547,8 +543,8 @@ class Hooks:
     async def settle(self, agent: str) -> None:
         """A session is over: what its transcript will still say decides before its leases return."""
         book = self._books.pop(agent, None)
-        self._engine.activities.pop(agent, None)
-        self._engine.prompted.discard(agent)
+        self._facts.activities.pop(agent, None)
+        self._facts.prompted.discard(agent)
         if book is None:
             return
         book.is_over = True
@@ -563,7 +559,7 @@ class Hooks:
 
     def _end_turn(self, book: Book) -> None:
         """A session that is over has no turn under way."""
-        agent = self._engine.state.agents.get(book.agent)
+        agent = self._mesh.state.agents.get(book.agent)
         for ending in book.turns.end_session():
             if agent is not None:
                 self._report(book, agent, ending)
@@ -581,7 +577,7 @@ class Hooks:
             while book.open:
                 await asyncio.sleep(beats.pop(0) if len(beats) > 1 else beats[0])
                 self._judge(book)
-                if len(beats) == 1 and (queue := self.queues.get(book.client.kind)) is not None:
+                if len(beats) == 1 and (queue := self._wakers.queue_of(book.client.kind)) is not None:
                     await queue.look_after(book)
         finally:
             book.watching = False
@@ -590,7 +586,7 @@ class Hooks:
 
     def activity(self, agent: str) -> str:
         """What an agent is doing, as far as its client tells."""
-        return self._engine.activities.get(agent, "")
+        return self._facts.activity(agent)
 
     def pane_of_socket(self, inode: str) -> str:
         """The pane of the process that holds a socket."""
@@ -598,7 +594,7 @@ class Hooks:
 
     def end_session(self, shim: Shim, agent: Agent) -> None:
         """Nobody sees a session any more: it is over for the others."""
-        self._engine.submit(shim.source, 0, EndSession(agent.id, agent.session))
+        self._mesh.submit(shim.source, 0, EndSession(agent.id, agent.session))
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something in the background."""
@@ -613,7 +609,7 @@ class Hooks:
 
     def mail(self, agent: str) -> None:
         """Mail waits for an agent: leave a mark for its hooks, and wake it if it is idle."""
-        known = self._engine.state.agents.get(agent)
+        known = self._mesh.state.agents.get(agent)
         book = None if known is None else self._books.get(agent) or self._find(known)
         if book is None or known is None:
             return
@@ -629,7 +625,7 @@ class Hooks:
 
     def joined(self, agent: str) -> None:
         """An agent is there: its client's first hook may have come before it, or have been noted only."""
-        known = self._engine.state.agents.get(agent)
+        known = self._mesh.state.agents.get(agent)
         if known is not None and agent not in self._books:
             self._find(known)
 

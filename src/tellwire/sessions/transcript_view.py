@@ -7,8 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
-from tellwire.broker.engine import Engine
-from tellwire.broker.ports import Source
+from tellwire.broker.ports import MeshView, Source
 from tellwire.clients import BY_KIND
 from tellwire.clients.said import Rendered, read_entries, render
 from tellwire.core.agents.looking import find_looked_at
@@ -30,8 +29,8 @@ READ_S = 10.0
 class SessionReader:
     """Answers `get_session_data`, beside the loop."""
 
-    def __init__(self, engine: Engine, hooks: Hooks, *, told: Told, capture: Capture | None = None) -> None:
-        self._engine = engine
+    def __init__(self, mesh: MeshView, hooks: Hooks, *, told: Told, capture: Capture | None = None) -> None:
+        self._mesh = mesh
         self._hooks = hooks
         self._told = told
         self._capture = capture
@@ -59,7 +58,7 @@ class SessionReader:
         Raises:
             TellwireError: the agent is not known, or the bounds make no sense.
         """
-        agent = find_looked_at(self._engine.state, operation, asker, self._engine.limits)
+        agent = find_looked_at(self._mesh.state, operation, asker, self._mesh.limits)
         found = await self._rendered(agent, operation)
         if found is not None and found.text:
             return self._reply(agent, found, "transcript")
@@ -84,7 +83,7 @@ class SessionReader:
             agent=agent.name,
             kind=agent.kind,
             status="online" if agent.online else "offline",
-            activity=self._engine.activities.get(agent.id, ""),
+            activity=self._hooks.activity(agent.id),
             source=source,
             text=self._without_label(agent, found.text),
             cut=found.is_cut,

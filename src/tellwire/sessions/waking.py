@@ -11,8 +11,8 @@ import logging
 import time
 from contextlib import suppress
 
-from tellwire.broker.engine import Engine
-from tellwire.clients.ports import Waker
+from tellwire.broker.ports import MeshView
+from tellwire.clients.ports import Queue, Waker
 from tellwire.core.mail.waking import (
     FAILED,
     LEFT,
@@ -29,13 +29,37 @@ from tellwire.sessions.client_session import Book
 log = logging.getLogger("tellwire.hooks")
 
 
+class Wakers:
+    """How idle clients of each kind are woken.
+
+    The ways need the hooks, and the hooks need the ways: so this is built before both, and each way is added
+    when it has been built.
+    """
+
+    def __init__(self) -> None:
+        self._ways: dict[str, list[Waker]] = {}
+        self._queues: dict[str, Queue] = {}
+
+    def add(self, kind: str, ways: list[Waker]) -> None:
+        """These wake clients of a kind, the best first."""
+        self._ways[kind] = ways
+        self._queues.update((kind, way) for way in ways if isinstance(way, Queue))
+
+    def of(self, kind: str) -> list[Waker] | None:
+        """How clients of a kind are woken; None if it is no kind that we know."""
+        return self._ways.get(kind)
+
+    def queue_of(self, kind: str) -> Queue | None:
+        """Who can tell what became of a text in the queue of such a client."""
+        return self._queues.get(kind)
+
+
 class Waking:
     """Who is to be woken."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.wakers: dict[str, list[Waker]] = {}
-        """By the kind of client, the best first."""
+    def __init__(self, mesh: MeshView, wakers: Wakers) -> None:
+        self._mesh = mesh
+        self._wakers = wakers
 
     async def wake(self, book: Book) -> None:
         """Wake an agent, once that is wanted, if its mail still waits then; and again for what came later."""
@@ -57,17 +81,16 @@ class Waking:
 
     def leave(self, book: Book, agent: Agent) -> Leave:
         """Whether an agent may be woken now; if not, why, and when it will be tried again."""
-        engine = self._engine
         # The engine reads its clock only when something comes.
-        retry_s = engine.limits.wake_retry_s
-        return leave_to_wake(engine.state, agent, book.standing, time.time(), retry_s=retry_s)
+        retry_s = self._mesh.limits.wake_retry_s
+        return leave_to_wake(self._mesh.state, agent, book.standing, time.time(), retry_s=retry_s)
 
     def hold(self, book: Book) -> Leave:
         """What keeps an agent from being woken, whoever writes to it."""
-        return hold_of(book.standing, time.time(), retry_s=self._engine.limits.wake_retry_s)
+        return hold_of(book.standing, time.time(), retry_s=self._mesh.limits.wake_retry_s)
 
     async def _wake(self, book: Book, agent: Agent) -> bool:
-        for waker in self.wakers.get(book.client.kind, ()):
+        for waker in self._wakers.of(book.client.kind) or ():
             if await waker.wake(book, agent):
                 return True
             if not book.is_wakeable:
@@ -78,7 +101,7 @@ class Waking:
         told = ""
         while True:
             book.news.clear()
-            agent = self._engine.state.agents.get(book.agent)
+            agent = self._mesh.state.agents.get(book.agent)
             if agent is None or book.is_over:
                 return None
             leave = self.leave(book, agent)

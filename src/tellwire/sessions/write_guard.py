@@ -8,15 +8,14 @@ writes is refused to every agent that may not write everywhere.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tellwire.broker.engine import Engine
-from tellwire.broker.server import Server
+from tellwire.broker.ports import MeshView
+from tellwire.broker.refusals import Refusals
 from tellwire.clients.client import Client
 from tellwire.clients.events import HookEvent
 from tellwire.core.children.write_rules import guard_of, is_guarded
@@ -44,17 +43,20 @@ class Guarding:
 
     def __init__(
         self,
-        engine: Engine,
-        server: Server,
+        mesh: MeshView,
+        refusals: Refusals,
         hooks: Hooks,
+        guards: Guards,
         clients: Mapping[str, Client],
-        folder: Path,
+        *,
+        owner_above: Callable[[list[str]], str],
     ) -> None:
-        self._engine = engine
-        self._server = server
+        self._mesh = mesh
+        self._refusals = refusals
         self._hooks = hooks
+        self._guards = guards
         self._clients = clients
-        self._guards = Guards(engine, folder)
+        self._owner_above = owner_above
 
     async def handle(
         self,
@@ -87,9 +89,9 @@ class Guarding:
 
     async def _reason(self, client: str, agent: Agent, payload: Mapping[str, Any], until: float) -> str:
         """Why an agent may not write all of this; empty if it may."""
-        if not is_guarded(self._engine.state, agent.id):
+        if not is_guarded(self._mesh.state, agent.id):
             return ""
-        guard = msgspec.to_builtins(guard_of(self._engine.state, agent.id))
+        guard = msgspec.to_builtins(guard_of(self._mesh.state, agent.id))
         judged = partial(judge, guard, WRITES[client], payload, within_s=LOOK_S)
         try:
             async with asyncio.timeout_at(until):
@@ -98,7 +100,7 @@ class Guarding:
             refused = [(INVALID, UNREADABLE)]
         caller = Caller(kind="agent", agent=agent.id)
         for code, reason in refused:
-            self._engine.refusals.note(caller, WRITE, TellwireError(code, reason), self._engine.clock.now)
+            self._refusals.note(caller, WRITE, TellwireError(code, reason), self._mesh.clock.now)
         return in_words([reason for _, reason in refused])
 
     # -- who asks -------------------------------------------------------------------------------------
@@ -120,15 +122,15 @@ class Guarding:
 
     def _above(self, words: list[str]) -> Agent | None:
         """The agent whose process is among these, also a child that has not said a word yet."""
-        agents = self._engine.state.agents
-        nearest = agents.get(self._server.above(words))
+        agents = self._mesh.state.agents
+        nearest = agents.get(self._owner_above(words))
         if nearest is None or sum(agent.owner == nearest.owner for agent in agents.values()) > 1:
             return None  # none rather than a wrong one
         return nearest
 
     def _note_process(self, words: list[str]) -> None:
         """The processes above a hook: the hook itself, then who ran it."""
-        if len(words) > 1 and self._engine.state.children:
+        if len(words) > 1 and self._mesh.state.children:
             agent = self._above(words)
             if agent is not None:
                 self._guards.note(agent, words[1])
