@@ -21,6 +21,13 @@ FUNCTION_LINES_MAX = 49
 # What may be longer, each with its reason: "src/tellwire/a.py" or "src/tellwire/a.py::function".
 LONGER: dict[str, str] = {}
 
+# What waits, and what may wait for a fixed time, each with its reason.
+WAITS = {"sleep", "timeout", "wait", "wait_for", "call_later", "in_thread"}
+FIXED = {
+    "ANSWERS_S": "whether another broker answers: a local connection, and a start waits for it",
+    "0.02": "between two looks whether a process has ended, in a thread",
+}
+
 # Written so that no pattern matches its own line.
 FORBIDDEN = {
     "a registry host": re.compile(
@@ -122,6 +129,21 @@ def test_nobody_is_wired_after_construction() -> None:
     assert not found, "pass it to the constructor, or register it by a method:\n" + "\n".join(found)
 
 
+def test_what_waits_is_given_its_times() -> None:
+    """Real waits come through the constructor, collected in `daemon.Times`: a test can pass short ones."""
+    rooms = ("broker/", "children/", "mcp/", "sessions/")
+    found = [
+        f"{name}:{call.lineno}: {constant}"
+        for name, tree in modules()
+        if name.startswith(rooms) or name in ("wiring.py", "daemon.py")
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and name_of(call) in WAITS
+        for constant in times_in(call)
+        if constant not in FIXED
+    ]
+    assert not found, "take these from a struct of times:\n" + "\n".join(found)
+
+
 def test_nothing_names_a_registry_or_a_path_of_one_machine() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}: {what}"
@@ -163,6 +185,22 @@ def imported_modules(tree: ast.Module) -> set[str]:
     return {
         each.asname or each.name for node in tree.body if isinstance(node, ast.Import) for each in node.names
     }
+
+
+def name_of(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def times_in(call: ast.Call) -> Iterator[str]:
+    """The constants, named or not, that tell a call how long to wait."""
+    for argument in [
+        *call.args,
+        *(each.value for each in call.keywords if each.arg in ("timeout", "within_s")),
+    ]:
+        if isinstance(argument, ast.Name) and re.fullmatch(r"[A-Z_]+_S", argument.id):
+            yield argument.id
+        elif isinstance(argument, ast.Constant) and isinstance(argument.value, float):
+            yield str(argument.value)
 
 
 def constructors(tree: ast.Module) -> Iterator[ast.FunctionDef]:

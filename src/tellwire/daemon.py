@@ -17,6 +17,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -25,11 +26,11 @@ import uvloop
 from tellwire.broker.calls import LateAnswers
 from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
-from tellwire.broker.housekeeping import Housekeeping
+from tellwire.broker.housekeeping import Housekeeping, HousekeepingTimes
 from tellwire.broker.ownership import BACKLOG, Losses, Ownership, Space
 from tellwire.broker.server import Server, connection_factory
-from tellwire.broker.ticker import Ticker
-from tellwire.children.asking import Asking
+from tellwire.broker.ticker import SLOW_BEAT_S, Ticker
+from tellwire.children.asking import Asking, AskTimes
 from tellwire.children.launcher import Launcher, LaunchTimes
 from tellwire.core.agents.speaking import Verdict
 from tellwire.protocol.errors import TellwireError
@@ -59,8 +60,6 @@ HTTP_CONNECTIONS_MAX = 256
 """Or a quarter of the descriptors, if they are few: strangers can connect there."""
 SPARE_DESCRIPTORS = 32
 """For files, and for programs that the broker runs."""
-JUDGE_S = 2.0
-"""How long tmux is waited for when it has to tell who looks at a terminal."""
 JUDGING = Tasks()
 START_BYTES = 1 << 20
 """Free space below which a start that fails, fails for want of it."""
@@ -69,8 +68,13 @@ START_BYTES = 1 << 20
 class Times(msgspec.Struct, frozen=True, kw_only=True):
     """How long the parts of a broker wait that have no setting for it; only tests have others."""
 
-    sessions: SessionTimes = SessionTimes()
+    asking: AskTimes = AskTimes()
     children: LaunchTimes = LaunchTimes()
+    housekeeping: HousekeepingTimes = HousekeepingTimes()
+    judge_s: float = 2.0
+    """How long tmux is waited for when it has to tell who looks at a terminal."""
+    sessions: SessionTimes = SessionTimes()
+    slow_beat_s: float = SLOW_BEAT_S
 
 
 def run(settings: Settings, *, ready: Callable[[], None], times: Times | None = None) -> None:
@@ -164,7 +168,7 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
     engine = _start_engine(settings, journal)
     _calm_collector()
     losses = _make_losses(engine, settings)
-    keeping = _make_housekeeping(engine, journal, settings)
+    keeping = _make_housekeeping(engine, journal, settings, times)
     server, inside = _make_doors(engine, settings, times)
     launcher, asking = _make_children(engine, server, settings, times)
     stop = asyncio.Event()
@@ -183,6 +187,7 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
         server,
         beat_s=settings.beat_s,
         offline_after_s=settings.offline_after_s,
+        slow_beat_s=times.slow_beat_s,
         others=(losses.beat, space.beat),
     )
     keeping.after_commit()
@@ -228,10 +233,17 @@ def _make_losses(engine: Engine, settings: Settings) -> Losses:
     return losses
 
 
-def _make_housekeeping(engine: Engine, journal: SqliteJournal, settings: Settings) -> Housekeeping:
+def _make_housekeeping(
+    engine: Engine, journal: SqliteJournal, settings: Settings, times: Times
+) -> Housekeeping:
     call_later = asyncio.get_running_loop().call_later
     keeping = Housekeeping(
-        engine, journal, retention_s=settings.retention_s, call_later=call_later, fatal=_fatal
+        engine,
+        journal,
+        retention_s=settings.retention_s,
+        call_later=call_later,
+        fatal=_fatal,
+        times=times.housekeeping,
     )
     engine.commits.observe(keeping.after_commit)
     engine.handlers.answer(PurgeHistory, keeping.purge, exclusive=True)
@@ -250,7 +262,7 @@ def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Serve
         greeting_s=settings.greeting_s,
         connections_max=min(settings.connections_max, descriptors - http_max - SPARE_DESCRIPTORS),
         attached=attached_clients,
-        beside=_judge_beside,
+        beside=partial(_judge_beside, times.judge_s),
     )
     inside = Inside(
         engine,
@@ -265,12 +277,14 @@ def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Serve
     return server, inside
 
 
-def _judge_beside(work: Callable[[], Verdict], then: Callable[[Verdict | None], None]) -> None:
+def _judge_beside(
+    within_s: float, work: Callable[[], Verdict], then: Callable[[Verdict | None], None]
+) -> None:
     """Find out in a thread who calls: tmux is asked, and may not answer."""
 
     async def run() -> None:
         try:
-            then(await in_thread(work, within_s=JUDGE_S))
+            then(await in_thread(work, within_s=within_s))
         except Exception as error:
             log.warning("it could not be found out who calls: %r", error)
             then(None)
@@ -291,7 +305,12 @@ def _make_children(
         times=times.children,
     )
     asking = Asking(
-        engine, engine.commits, late, launcher, is_connected=lambda source: source in server.connections
+        engine,
+        engine.commits,
+        late,
+        launcher,
+        is_connected=lambda source: source in server.connections,
+        times=times.asking,
     )
     engine.handlers.defer(SpawnAgent, launcher.begin)
     engine.handlers.defer(AskAgent, asking.begin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,33 +13,39 @@ import msgspec
 from tellwire.broker.engine import Engine
 from tellwire.broker.server import Server
 from tellwire.clients import CLIENTS
+from tellwire.clients.client import Client
 from tellwire.clients.ports import Doors
 from tellwire.install.endpoint import HookEndpoint, peek_endpoint
-from tellwire.mcp.door import ShimDoor, ShimTimes
+from tellwire.mcp.door import ShimDoor
+from tellwire.mcp.session import ShimTimes
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.sessions import GetSessionData
-from tellwire.sessions.doors.hook_http import HttpHooks
+from tellwire.sessions.doors.hook_http import HttpHooks, HttpTimes
 from tellwire.sessions.doors.hook_socket import ANSWER_S, HookDoor, WaiterDoor
 from tellwire.sessions.doors.http_listener import HttpDoor
-from tellwire.sessions.doors.plugin_poll import PluginDoor
+from tellwire.sessions.doors.plugin_poll import PluginDoor, PluginTimes
 from tellwire.sessions.guard_files import Guards
-from tellwire.sessions.tracker import Hooks
-from tellwire.sessions.transcript_view import SessionReader
-from tellwire.sessions.turn_probe import PulseTimes
+from tellwire.sessions.tracker import Hooks, HookTimes
+from tellwire.sessions.transcript_view import READ_S, SessionReader
 from tellwire.sessions.typing import TypingTimes, Typist
 from tellwire.sessions.waking import Wakers
-from tellwire.sessions.write_guard import Guarding
+from tellwire.sessions.write_guard import Guarding, GuardTimes
 
 log = logging.getLogger("tellwire.hooks")
-
-LOOK_S = 2.0
 
 
 class SessionTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long the parts wait; the defaults are what a broker uses."""
 
+    endpoint_s: float = 2.0
+    """Between two looks for an installation's port, and whether that is free."""
     hook_answer_s: float = ANSWER_S
-    pulses: PulseTimes = PulseTimes()
+    read_s: float = READ_S
+    """For the text of a session."""
+    guard: GuardTimes = GuardTimes()
+    hooks: HookTimes = HookTimes()
+    http: HttpTimes = HttpTimes()
+    plugins: PluginTimes = PluginTimes()
     shims: ShimTimes = ShimTimes()
     typing: TypingTimes = TypingTimes()
 
@@ -56,9 +63,8 @@ class Inside:
         typing: bool,
         checkpoint_prompt: str = "",
         http_connections_max: int = 256,
-        times: SessionTimes | None = None,
+        times: SessionTimes,
     ) -> None:
-        times = times or SessionTimes()
         marks = home / "marks"
         shutil.rmtree(marks, ignore_errors=True)  # of processes long gone
         clients, wakers = {each.kind: each.opened() for each in CLIENTS}, Wakers()
@@ -69,28 +75,30 @@ class Inside:
             wakers=wakers,
             owner_above=server.above,
             checkpoint_prompt=checkpoint_prompt,
-            pulse_times=times.pulses,
+            times=times.hooks,
         )
         guards = Guards(engine, engine.commits, home / "guards")
-        guarding = Guarding(engine, engine.refusals, hooks, guards, clients, owner_above=server.above)
-        plugins = PluginDoor(hooks, guarding, clients)
+        guarding = Guarding(
+            engine, engine.refusals, hooks, guards, clients, owner_above=server.above, times=times.guard
+        )
+        plugins = PluginDoor(hooks, guarding, clients, times=times.plugins)
         typist = Typist(hooks, enabled=typing, times=times.typing)
         waiters = WaiterDoor(hooks, server)
-        doors, threads = Doors(waiters, plugins, typist), hooks.recognition.threads
-        for kind, client in clients.items():
-            wakers.add(kind, client.wakers(hooks, doors, threads.of(kind)))
-        reader = SessionReader(engine, hooks, told=plugins.ask, capture=typist.capture)
+        _add_wakers(wakers, clients, hooks, Doors(waiters, plugins, typist))
+        reader = SessionReader(engine, hooks, told=plugins.ask, capture=typist.capture, within_s=times.read_s)
         engine.handlers.defer(GetSessionData, reader.begin)
         self.shims = ShimDoor(
             engine,
             server,
             home,
             judge=hooks,
-            threads=threads,
+            threads=hooks.recognition.threads,
             offline_after_s=offline_after_s,
             times=times.shims,
         )
-        self.http = HttpListener(hooks, guarding, plugins, server, home, connections_max=http_connections_max)
+        self.http = HttpListener(
+            hooks, guarding, plugins, server, home, connections_max=http_connections_max, times=times
+        )
         server.add_door("shim", self.shims)
         server.add_door("waiter", waiters)
         server.add_door("hook", HookDoor(hooks, guarding, server, answer_s=times.hook_answer_s))
@@ -101,6 +109,11 @@ class Inside:
         self.hooks.take_starts()
         self.hooks.go_on()
         await self.http.run()
+
+
+def _add_wakers(wakers: Wakers, clients: Mapping[str, Client], hooks: Hooks, doors: Doors) -> None:
+    for kind, client in clients.items():
+        wakers.add(kind, client.wakers(hooks, doors, hooks.recognition.threads.of(kind)))
 
 
 class HttpListener:
@@ -115,7 +128,9 @@ class HttpListener:
         home: Path,
         *,
         connections_max: int,
+        times: SessionTimes,
     ) -> None:
+        self._times = times
         self._hooks = hooks
         self._guarding = guarding
         self._plugins = plugins
@@ -130,9 +145,9 @@ class HttpListener:
     async def run(self) -> None:
         """Serve until cancelled."""
         while (endpoint := self._endpoint()) is None:  # noqa: ASYNC110 - a file tells, no event
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._times.endpoint_s)
         while (door := self._open(endpoint)) is None:  # noqa: ASYNC110 - nobody tells when a port is free
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._times.endpoint_s)
         self.port = endpoint.port
         self._server.sweeps.append(door.sweep)
         try:
@@ -152,10 +167,25 @@ class HttpListener:
         token, port = endpoint.token, endpoint.port
 
         def make(door: HttpDoor) -> HttpHooks:
-            return HttpHooks(door, self._hooks, self._guarding, self._plugins, token=token, port=port)
+            return HttpHooks(
+                door,
+                self._hooks,
+                self._guarding,
+                self._plugins,
+                token=token,
+                port=port,
+                answer_s=self._times.hook_answer_s,
+                times=self._times.http,
+            )
 
         try:
-            return HttpDoor(port, make, self._server.strangers, connections_max=self._connections_max)
+            return HttpDoor(
+                port,
+                make,
+                self._server.strangers,
+                connections_max=self._connections_max,
+                times=self._times.http,
+            )
         except OSError as error:
             if not self._is_told:
                 log.warning("port %d cannot be had: hooks over HTTP are not served: %s", port, error.strerror)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tellwire.daemon import Times
+from tellwire.sessions.tracker import HookTimes
 from tellwire.sessions.turn_probe import PulseTimes
 from tellwire.wiring import SessionTimes
 from tests.integration.hook_client import (
@@ -24,7 +25,7 @@ from tests.integration.hook_client import (
 )
 from tests.integration.world import WITHIN_S, Home, Join, OpenRaw, until
 
-OFTEN = Times(sessions=SessionTimes(hook_answer_s=WITHIN_S, pulses=PulseTimes(look_s=0.2)))
+OFTEN = Times(sessions=SessionTimes(hook_answer_s=WITHIN_S, hooks=HookTimes(pulses=PulseTimes(look_s=0.2))))
 """Files of a client are looked at ten times as often as usual, and hooks are answered however late."""
 GEMINI = "gemini-cli-mcp-client"
 LOOK_S = 60.0

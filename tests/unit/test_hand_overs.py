@@ -19,7 +19,7 @@ from tellwire.clients.gemini.facts import GEMINI
 from tellwire.clients.opencode.facts import OPENCODE
 from tellwire.clients.plugin import RequestReader
 from tellwire.core.state import Agent
-from tellwire.sessions.client_session import LEFT_S, SETTLED_S, UNBEGUN_S, Book, mark_of
+from tellwire.sessions.client_session import Book, EvidenceTimes, mark_of
 from tellwire.sessions.remembered import Binding, Bindings
 from tests.clients import requests_of
 from tests.unit.test_claude_reader import answer, blob, hook_text, queued, request, user
@@ -33,6 +33,9 @@ SESSION = "0199a1b2"
 def names() -> Callable[[], str]:
     numbers = count(1)
     return lambda: f"t{next(numbers)}"
+
+
+TIMES = EvidenceTimes()
 
 
 def at(entry: dict[str, Any], moment: float) -> dict[str, Any]:
@@ -129,7 +132,7 @@ def test_what_a_turn_ended_without_is_given_back_once_the_client_rests(claude: R
     claude.write(answer("r1"))
     claude.tell("turn_ended")
     assert claude.book.judge() == OPEN, "it may still be writing"
-    assert claude.look_after(SETTLED_S) == LOST
+    assert claude.look_after(TIMES.settled_s) == LOST
 
 
 @pytest.mark.requirement("REC-2", stage="clients")
@@ -151,7 +154,7 @@ def test_a_prompt_that_is_back_in_the_input_line_has_taken_its_mail_along(claude
     claude.write(user(0, "Work."), hook_text(0, TEXT), blob("b1", TEXT), request("r1", 0, ["b1"]))
     assert claude.look_after(100) == OPEN
     claude.tell("interrupted")
-    assert claude.look_after(SETTLED_S) == LOST
+    assert claude.look_after(TIMES.settled_s) == LOST
     assert claude.book.reader is not None
     assert claude.book.reader.may_return(MARK), "a resume goes by the file"
 
@@ -162,7 +165,7 @@ def test_a_second_prompt_that_is_taken_back_too_leaves_the_mail_of_the_first_los
     claude.clock.now += 5
     claude.write(user(5, "Rather this."), request("r2", 5, ["a0"]))
     claude.tell("interrupted")
-    assert claude.look_after(SETTLED_S) == LOST
+    assert claude.look_after(TIMES.settled_s) == LOST
 
 
 def test_a_prompt_that_waits_for_the_turns_end_keeps_its_mail(claude: Room) -> None:
@@ -180,7 +183,7 @@ def test_a_wake_that_began_no_turn_is_given_back(claude: Room) -> None:
     claude.write(user(0, "Work."), answer("r1"))
     claude.tell("turn_ended")
     claude.book.hand_over("wake:1:1", [MARK])
-    assert claude.look_after(UNBEGUN_S - 1) == OPEN
+    assert claude.look_after(TIMES.unbegun_s - 1) == OPEN
     assert claude.look_after(2) == ([], ["wake:1:1"])
     claude.book.hand_over("wake:1:2", [MARK])
     claude.write(queued(0, "enqueue", TEXT))
@@ -204,7 +207,7 @@ def test_what_went_to_a_conversation_that_its_human_left_is_given_back(claude: R
     claude.path = tmp_path / "other.jsonl"
     claude.tell("session_started", "0199ffff")
     assert claude.book.judge() == OPEN
-    assert claude.look_after(SETTLED_S) == LOST
+    assert claude.look_after(TIMES.settled_s) == LOST
 
 
 @pytest.mark.parametrize("what", ["idle", "session_started"])
@@ -226,7 +229,7 @@ def test_what_a_compaction_dropped_before_the_first_turn_is_given_back(tmp_path:
     assert room.look_after(100) == OPEN
     room.write({"type": "system", "subtype": "compact_boundary"})
     room.tell("session_started", source="compact")
-    assert room.look_after(SETTLED_S) == LOST
+    assert room.look_after(TIMES.settled_s) == LOST
 
 
 def test_nothing_is_woken_between_two_sessions(claude: Room) -> None:
@@ -262,7 +265,7 @@ def test_the_next_broker_knows_which_conversation_a_hand_over_went_to(tmp_path: 
     book.restore(binding.session, binding.transcript)
     book.changed_at = binding.changed_at
     book.hand_over("queue:1:1", [MARK], at=binding.handed["queue:1:1"], left=left)
-    room.clock.now += LEFT_S
+    room.clock.now += TIMES.left_s
     assert book.judge() == ([], ["queue:1:1"])
 
 
@@ -330,7 +333,7 @@ def test_a_plugins_session_that_was_left_is_waited_for_only_so_long() -> None:
     now += 1.0
     reader.hold([MARK])
     assert not reader.lacks(MARK, left=True), "its turn may go on"
-    now += LEFT_S
+    now += TIMES.left_s
     assert not reader.lacks(MARK), "it stands there, and its human may go on"
     assert reader.lacks(MARK, left=True)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import msgspec
+
 from tellwire.broker.engine import NOT_NOW, Engine
 from tellwire.broker.ports import Journal
 from tellwire.core.record.stored import Pruned
@@ -18,19 +20,25 @@ from tellwire.protocol.operations.history import Purged, PurgeHistory
 
 log = logging.getLogger("tellwire.housekeeping")
 
-IDLE_S = 0.02
 SLICE_COMMITS = 200
 LAG_EVENTS_MAX = 100_000
 SNAPSHOT_EVENTS = 20_000
 SNAPSHOT_EVENTS_MAX = 100_000
 PRUNE_COMMITS = 50
-PRUNE_EVERY_S = 3_600.0
 INDEX_LAG_EVENTS_MAX = 200_000
 """From here on messages are indexed under load too, a slice now and then: a question pages over the rest."""
-INDEX_EVERY_S = 0.2
-HEAD_EVERY_S = 1.0
-PURGE_S = 0.005
-"""A purge goes on for so long before it answers."""
+
+
+class HousekeepingTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How often what is done, and for how long."""
+
+    idle_s: float = 0.02
+    """Without a commit for so long the broker is idle."""
+    prune_every_s: float = 3_600.0
+    index_every_s: float = 0.2
+    head_every_s: float = 1.0
+    purge_s: float = 0.005
+    """A purge goes on for so long before it answers."""
 
 
 class Housekeeping:
@@ -44,7 +52,9 @@ class Housekeeping:
         retention_s: float,
         call_later: Callable[[float, Callable[[], None]], object],
         fatal: Callable[[TellwireError], None],
+        times: HousekeepingTimes | None = None,
     ) -> None:
+        self._times = times or HousekeepingTimes()
         self._engine = engine
         self._journal = journal
         self._retention_s = retention_s
@@ -64,7 +74,7 @@ class Housekeeping:
         """Something was committed: look for an idle moment."""
         if not self._scheduled:
             self._scheduled = True
-            self._call_later(IDLE_S, self._look)
+            self._call_later(self._times.idle_s, self._look)
 
     def _look(self) -> None:
         self._scheduled = False
@@ -97,7 +107,7 @@ class Housekeeping:
             return self._journal.derive(SLICE_COMMITS) or (idle and self._settle_down())
         now = self._engine.clock.monotonic()
         if now >= self._index_at and seq - self._journal.indexed() > INDEX_LAG_EVENTS_MAX:
-            self._index_at = now + INDEX_EVERY_S
+            self._index_at = now + self._times.index_every_s
             self._journal.index()
         self._save_head()  # a broker that is never idle must not leave its proof behind
         return True
@@ -110,7 +120,7 @@ class Housekeeping:
         """Not more often than every second: it costs a sync of its own."""
         now = self._engine.clock.monotonic()
         if now >= self._head_at:
-            self._head_at = now + HEAD_EVERY_S
+            self._head_at = now + self._times.head_every_s
             self._journal.save_head()
         elif not self._head_waits:
             self._head_waits = True
@@ -119,7 +129,7 @@ class Housekeeping:
 
     def _save_head_late(self) -> None:
         self._head_waits = False
-        self._head_at = self._engine.clock.monotonic() + HEAD_EVERY_S
+        self._head_at = self._engine.clock.monotonic() + self._times.head_every_s
         try:
             self._journal.save_head()
         except TellwireError as error:
@@ -134,7 +144,7 @@ class Housekeeping:
         self._engine.release(done.freed)
         if done.more:
             return True
-        self._prune_at = awake + PRUNE_EVERY_S
+        self._prune_at = awake + self._times.prune_every_s
         return False
 
     def purge(self, operation: PurgeHistory) -> Purged:
@@ -149,7 +159,7 @@ class Housekeeping:
             raise self._engine.storage_error
         before = self._engine.clock.now - operation.older_than_s
         monotonic = self._engine.clock.monotonic
-        until = monotonic() + PURGE_S
+        until = monotonic() + self._times.purge_s
         commits = messages = 0
         more = True
         try:

@@ -38,16 +38,18 @@ class Ticker:
         *,
         beat_s: float,
         offline_after_s: float,
+        slow_beat_s: float = SLOW_BEAT_S,
         others: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._engine = engine
         self._server = server
         self._beat_s = beat_s
         self._offline_after_s = offline_after_s
+        self._slow_beat_s = slow_beat_s
         self._others = others
         """What else is to be looked at with each beat while things can be stored."""
         self._began = engine.clock.awake
-        self._slow_at = engine.clock.awake + SLOW_BEAT_S
+        self._slow_at = engine.clock.awake + slow_beat_s
 
     async def run(self) -> None:
         """Beat until cancelled."""
@@ -76,7 +78,7 @@ class Ticker:
         if engine.state.children or engine.state.claims:
             engine.submit_own(SweepLineage())
         if awake >= self._slow_at:
-            self._slow_at = awake + SLOW_BEAT_S
+            self._slow_at = awake + self._slow_beat_s
             engine.submit_own(ForgetAbsent())
 
     def note_refusals(self, now: float | None = None) -> None:

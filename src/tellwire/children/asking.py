@@ -25,10 +25,14 @@ from tellwire.protocol.operations.asking import Answered, AskAgent, CancelAsk
 from tellwire.protocol.operations.children import ChildRecord
 from tellwire.system.tasks import Tasks
 
-LOOK_S = 0.1
-"""Between two looks when nothing is committed: the caller may be gone, or the process."""
-END_S = 12.0
-"""An agent that is told to end is gone by then, whether it wants to or not."""
+
+class AskTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the parts of a question are waited for; the question itself has its own limit."""
+
+    look_s: float = 0.1
+    """Between two looks when nothing is committed: the caller may be gone, or the process."""
+    end_s: float = 12.0
+    """An agent that is told to end is gone by then, whether it wants to or not."""
 
 
 class Nursery(Protocol):
@@ -54,7 +58,9 @@ class Asking:
         launcher: Nursery,
         *,
         is_connected: Callable[[Source], bool],
+        times: AskTimes | None = None,
     ) -> None:
+        self._times = times or AskTimes()
         self._mesh = mesh
         self._late = late
         self._launcher = launcher
@@ -73,7 +79,7 @@ class Asking:
         """The broker stops: whoever is being asked ends with it."""
         self._stopping = True
         self._news.set()
-        await self._tasks.drain(END_S)
+        await self._tasks.drain(self._times.end_s)
 
     def _hear(self) -> None:
         if self._tasks:
@@ -93,7 +99,7 @@ class Asking:
         finally:
             if not self._is_answered(caller, key):
                 await self._give_up(caller, group, key)
-            await self._until(lambda: self._launcher.is_gone(reserved.id), END_S)
+            await self._until(lambda: self._launcher.is_gone(reserved.id), self._times.end_s)
         if self._is_answered(caller, key):
             answer = await call_for(self._mesh, caller, group, ReserveAsk(ask))
             took_s = round(self._mesh.clock.awake - began, 3)
@@ -127,7 +133,7 @@ class Asking:
                 while not look():
                     self._news.clear()
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(LOOK_S):
+                        async with asyncio.timeout(self._times.look_s):
                             await self._news.wait()
                 return True
         return False

@@ -27,7 +27,7 @@ from tellwire.children.dialogs import find_dialog, is_distrusted
 from tellwire.children.environments import environment_of
 from tellwire.children.failures import LastWords
 from tellwire.children.leftovers import clear_leftovers, end_groups
-from tellwire.children.process import Launch, StartError
+from tellwire.children.process import ASK_S, Launch, StartError
 from tellwire.children.programs import COMMAND, Unstartable, command_line, first_words
 from tellwire.clients import BY_KIND
 from tellwire.clients.client import FOLDER, Bounds, ChildPlace
@@ -48,22 +48,29 @@ from tellwire.system.tasks import Tasks
 
 log = logging.getLogger("tellwire.children")
 
-LOOK_S = 0.05
 LOOKS_MAX = 200
 """How often the record is looked at for what was submitted."""
-SCREEN_S = 0.5
-"""Between two looks at the window of a client that is not up yet."""
-BEAT_S = 1.0
-BEAT_STARTING_S = 0.1
 BEGUN = ("busy", "waiting", "errored")
 """What a client does that has begun a turn."""
-ANSWER_SLACK_S = 15.0
 OUTPUT_CHARS_MAX = 4_000
 
 
 class LaunchTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a child is waited for."""
+    """How long children are waited for, and how often they are looked at."""
 
+    beat_s: float = 1.0
+    beat_starting_s: float = 0.1
+    """Between two looks at all children, and at those while one starts."""
+    look_s: float = 0.05
+    """Between two looks at what is about to change."""
+    screen_s: float = 0.5
+    """Between two looks at the window of a client that is not up yet."""
+    answer_slack_s: float = 15.0
+    """Whoever asked for a child waits for so long beyond its time to come up."""
+    end_s: float = ASK_S
+    """From asking a program to end to ending it."""
+    clear_s: float = 1.0
+    """The same for what is left of a child that is no more."""
     settle_s: float = 1.0
     """A program that is no client counts as up when it has run so long."""
     first_turn_s: float = 5.0
@@ -126,7 +133,7 @@ class Launcher:
             self._look()
             starting = any(child.status == "started" for child in self._mesh.state.children.values())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(BEAT_STARTING_S if starting else BEAT_S):
+                async with asyncio.timeout(self._times.beat_starting_s if starting else self._times.beat_s):
                     await self._news.wait()
 
     def _hear(self) -> None:
@@ -160,13 +167,13 @@ class Launcher:
         Raises:
             TellwireError: `child_failed`, with its own words.
         """
-        limit_s = self._mesh.limits.child_up_s + ANSWER_SLACK_S
+        limit_s = self._mesh.limits.child_up_s + self._times.answer_slack_s
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
                 while (child := self._mesh.state.children.get(record.id)) is not None:
                     if child.status == "running":
                         return
-                    await asyncio.sleep(LOOK_S)
+                    await asyncio.sleep(self._times.look_s)
         if record.id in self._mesh.state.ended:
             return
         reason, output = self.words_of(record.id)
@@ -299,11 +306,11 @@ class Launcher:
         """Look at a client that comes up: it may ask its human something first, or never be there."""
         began = self._mesh.clock.awake
         while True:
-            await asyncio.sleep(SCREEN_S)
+            await asyncio.sleep(self._times.screen_s)
             child = self._mesh.state.children.get(agent.id)
             if child is None or child.status != "started" or agent.online:
                 return
-            late = self._mesh.clock.awake - began > self._mesh.limits.child_up_s - 2 * SCREEN_S
+            late = self._mesh.clock.awake - began > self._mesh.limits.child_up_s - 2 * self._times.screen_s
             name = processes.name_in(child.place) or agent.name
             output = await asyncio.to_thread(processes.output_of, self._folder / agent.id, name)
             dialog = find_dialog(agent.kind, output)
@@ -328,13 +335,13 @@ class Launcher:
                 return False
             if child.process == process and not self._mesh.scheduled:
                 return True
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._times.look_s)
         return False
 
     async def _settle(self, agent_id: str, process: str) -> None:
         """Any program is up when it runs for a moment, or speaks to us before that."""
-        for _ in range(int(self._times.settle_s / LOOK_S)):
-            await asyncio.sleep(LOOK_S)
+        for _ in range(int(self._times.settle_s / self._times.look_s)):
+            await asyncio.sleep(self._times.look_s)
             agent = self._mesh.state.agents.get(agent_id)
             if agent is None or not is_alive(process):
                 return
@@ -376,7 +383,7 @@ class Launcher:
                 child = self._mesh.state.children.get(agent_id)
                 if child is None or child.process != process:
                     break
-                await asyncio.sleep(LOOK_S)  # a sweep may stand before it in the queue
+                await asyncio.sleep(self._times.look_s)  # a sweep may stand before it in the queue
         finally:
             self._mesh.ending.discard(process)
 
@@ -404,16 +411,16 @@ class Launcher:
             self._mesh.submit_own(NoteChildEnd(agent_id, how, result))
 
     async def _stop(self, process: str) -> None:
-        await asyncio.to_thread(processes.end, process)
+        await asyncio.to_thread(processes.end, process, self._times.end_s)
         self._mesh.submit_own(SweepLineage())
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(self._times.look_s)
 
     async def _clear(self, agent_id: str, running: Running) -> None:
         """The child is no more: neither is its process, its window, or its folder."""
         process, window = running
         group = pid_in(process)
-        await asyncio.to_thread(processes.end, process, 1.0)
-        await asyncio.to_thread(end_groups, [group], str(self._home))
+        await asyncio.to_thread(processes.end, process, self._times.clear_s)
+        await asyncio.to_thread(end_groups, [group], str(self._home), self._times.clear_s)
         processes.bury(process)
         self._led.discard(process)
         await asyncio.to_thread(processes.clear, self._folder / agent_id, window, process)

@@ -48,10 +48,6 @@ from tellwire.protocol.operations.sessions import SessionData
 from tellwire.protocol.operations.topics import Topics
 from tellwire.system.tasks import Tasks, alongside
 
-BEAT_S = 5.0
-REQUEST_S = 45.0
-"""How long the deprecated blocking request is held; some clients give a call up after a minute."""
-
 MAIN_ONLY = (TakeMessages, PeekMessages, RegisterAgent, UpdateAgent, UnregisterAgent)
 """What a sub-agent may not do in the name of its main conversation: take its mail, or change who it is."""
 DELEGATE = (
@@ -82,6 +78,7 @@ class Calls:
         self._dialect = dialect
         self._limits = limits
         self._tasks = Tasks()
+        self._times = session.times
         self.tools = tools_of(dialect, session.hello.tools)
 
     async def call(self, tool: Tool, arguments: dict[str, Any], ask: Ask) -> Answer:
@@ -126,7 +123,7 @@ class Calls:
             return await self._ask(tool, operation, ask)
         reply = await self._session.ask(resolve_paths(operation, self._session.hello.cwd))
         if tool.waits and isinstance(reply, Sent):
-            held_s = REQUEST_S if wait_s is None else wait_s
+            held_s = self._times.request_s if wait_s is None else wait_s
             return await self._await_reply(reply, held_s if reply.status == "received" else 0.0, ask)
         return self._say(tool, operation, reply)
 
@@ -157,9 +154,9 @@ class Calls:
             left = began + wait_s - clock()
             if left <= 0 or self._session.leaving:
                 return None
-            if not await self._session.news(mails, min(left, BEAT_S)):
+            if not await self._session.news(mails, min(left, self._times.beat_s)):
                 beats += 1
-                await ask.progress(min(beats * BEAT_S, wait_s), wait_s, "waiting for messages")
+                await ask.progress(min(beats * self._times.beat_s, wait_s), wait_s, "waiting for messages")
             mails = self._session.mails
         return found
 
@@ -188,10 +185,10 @@ class Calls:
         beats = 0
         with alongside(self._session.ask(resolve_paths(operation, self._session.hello.cwd))) as work:
             try:
-                while not (await asyncio.wait({work}, timeout=BEAT_S))[0]:
+                while not (await asyncio.wait({work}, timeout=self._times.beat_s))[0]:
                     beats += 1
-                    note = f"{operation.client} is at work"
-                    await ask.progress(min(beats * BEAT_S, total_s), total_s, note)
+                    done_s = min(beats * self._times.beat_s, total_s)
+                    await ask.progress(done_s, total_s, f"{operation.client} is at work")
                 return self._say(tool, operation, await work)
             finally:
                 if not work.done():

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-import msgspec
+from msgspec.structs import replace
 
 from tellwire.broker.ports import SessionMesh
 from tellwire.broker.server import Server, Visit
@@ -23,26 +23,15 @@ from tellwire.core.context import EndSession
 from tellwire.mcp.bootstrap import Early
 from tellwire.mcp.first_answers import save_first_answers
 from tellwire.mcp.membership import Joining, Threads
-from tellwire.mcp.session import Judge, ShimSession
+from tellwire.mcp.session import Judge, ShimSession, ShimTimes
 from tellwire.protocol.relay import ShimLine
 from tellwire.system.processes import is_alive
 from tellwire.system.tasks import Tasks
 
 log = logging.getLogger("tellwire.shims")
 
-LOOK_S = 0.02
-FRESH_S = 5.0
 IMPORT_SWITCH_S = 0.0005
 """How often the importing thread lets the loop run; the usual 5 ms would be felt by everybody."""
-
-
-class ShimTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """How long shims are waited for."""
-
-    return_s: float = 5.0
-    """A shim whose connection broke, and whose process lives, comes back within this."""
-    stop_s: float = 2.0
-    """How long a broker that stops waits for calls under way to be answered."""
 
 
 class Serving(Protocol):
@@ -70,8 +59,8 @@ class ShimDoor:
         self._mesh = mesh
         self._server = server
         self._home = home
-        self._times = times or ShimTimes()
-        self._fresh_s = min(FRESH_S, offline_after_s / 3)
+        times = times or ShimTimes()
+        self._times = replace(times, fresh_s=min(times.fresh_s, offline_after_s / 3))
         self._judge = judge
         self._threads = threads
         self._serving: asyncio.Task[Serving] | None = None
@@ -88,7 +77,7 @@ class ShimDoor:
             visit.hello.shim,
             visit,
             judge=self._judge,
-            fresh_s=self._fresh_s,
+            times=self._times,
             on_lost=self._lost,
         )
         earlier = self._sessions.get(session.instance)
@@ -149,7 +138,7 @@ class ShimDoor:
                     await self._judge.settle(session.caller.agent)
                     self._mesh.submit(session, 0, EndSession(session.caller.agent, session.instance))
                 return
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._times.look_s)
 
 
 async def _import_serving() -> Serving:

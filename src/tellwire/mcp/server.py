@@ -39,8 +39,6 @@ from tellwire.version import VERSION
 log = logging.getLogger("tellwire.mcp")
 
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
-FAREWELL_S = 3.0
-"""At the client's end, what is open may take so long to be answered."""
 LAST_MAX = 1_000
 LONG_BYTES = 1 << 15
 """A line that cannot be read is looked through beside the loop if it is longer."""
@@ -187,7 +185,7 @@ class Gateway:
         try:
             while (line := await self._session.next_line()) is not None:
                 await self._take(line)
-            async with asyncio.timeout(FAREWELL_S):
+            async with asyncio.timeout(self._session.times.farewell_s):
                 while self._open:
                     self._answered.clear()
                     await self._answered.wait()

@@ -54,9 +54,28 @@ from tellwire.system.threads import in_thread
 WRITE_BUFFER_BYTES = 1 << 20
 LINES_MAX = 256
 """Lines of one shim that wait to be served; beyond that it is not read from."""
-JUDGE_S = 2.0
-"""How long tmux is waited for when it has to tell who looks at a client."""
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "env"})
+
+
+class ShimTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How long shims and their clients are waited for."""
+
+    return_s: float = 5.0
+    """A shim whose connection broke, and whose process lives, comes back within this."""
+    look_s: float = 0.02
+    """Between two looks whether it has."""
+    stop_s: float = 2.0
+    """How long a broker that stops waits for calls under way to be answered."""
+    farewell_s: float = 3.0
+    """How long what is open may take to be answered when the client ends."""
+    fresh_s: float = 5.0
+    """A client that said nothing for so long is looked at."""
+    judge_s: float = 2.0
+    """How long tmux is waited for when it has to tell who looks at a client."""
+    beat_s: float = 5.0
+    """Between two signs of progress of a call that is held."""
+    request_s: float = 45.0
+    """How long the deprecated blocking request is held; some clients give a call up after a minute."""
 
 
 class Fetched(NamedTuple):
@@ -101,14 +120,13 @@ class ShimSession(asyncio.Protocol):
         visit: Visit,
         *,
         judge: Judge,
-        fresh_s: float,
+        times: ShimTimes,
         on_lost: Callable[[ShimSession], None],
     ) -> None:
         self._mesh = mesh
         self._origins, limits = origins, mesh.limits
         self.judge = judge
         self._on_lost = on_lost
-        self._fresh_s = fresh_s  # a client is looked at again when it said nothing for so long
         self._transport: asyncio.Transport | None = visit.transport
         self._decoder = LineDecoder(LINE_BYTES_MAX)
         self._numbers = 0
@@ -124,6 +142,7 @@ class ShimSession(asyncio.Protocol):
         """Of calls on an earlier connection: from the client's id to the number and the call's word."""
         self.hello = hello
         self.limits = limits
+        self.times = times
         self.instance = hello.instance
         self.lines: deque[ShimLine] = deque()
         self.arrived = asyncio.Event()
@@ -172,7 +191,8 @@ class ShimSession(asyncio.Protocol):
         if not named:
             return False  # who is in a pane goes on as who was there, whether or not a person looks
         try:
-            return await in_thread(partial(self._origins.is_adrift, self._chain, known), within_s=JUDGE_S)
+            look = partial(self._origins.is_adrift, self._chain, known)
+            return await in_thread(look, within_s=self.times.judge_s)
         except TimeoutError:
             return True
 
@@ -434,7 +454,7 @@ class ShimSession(asyncio.Protocol):
     def last_seen(self) -> float:
         """When the client last showed life: that it runs and is not stopped is enough."""
         now = time.monotonic()
-        if now - self._last_seen > self._fresh_s and self._transport is not None:
+        if now - self._last_seen > self.times.fresh_s and self._transport is not None:
             client = None if self._client is None else read_process(self._client.pid)
             if (
                 client is not None

@@ -8,6 +8,8 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
+
 from tellwire.clients.client import Client, Reader
 from tellwire.clients.events import HookEvent, Outcome, Turning, Verdict
 from tellwire.clients.ports import NAMED
@@ -15,14 +17,6 @@ from tellwire.clients.said import last_asked
 from tellwire.core.mail.waking import WAKEABLE, Standing, Wake, recent
 from tellwire.sessions.turns import Ending, Turn, Turns
 
-LOST_S = 5.0
-"""A text that was handed to a waiter so long ago is in the client, or will never be."""
-SETTLED_S = 3.0
-"""A client that rests for so long has written down all that became of its last turn."""
-UNBEGUN_S = 15.0
-"""A text that should begin a turn at once, and has not within this, never will."""
-LEFT_S = 90.0
-"""A conversation that its human has left may go on for so long with what stands in its queue."""
 RESTING = ("idle", "errored")
 """States in which no turn is under way, and that is known."""
 DEFERRED = ("wake", "queue", NAMED)
@@ -48,6 +42,19 @@ _CLOSING: dict[str, Outcome] = {"turn_ended": "ended", "errored": "errored", "in
 
 Place: TypeAlias = tuple[str, str]
 """A conversation: the client's id of it, and where it is written down."""
+
+
+class EvidenceTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """From when on silence of a client means something."""
+
+    lost_s: float = 5.0
+    """A text that was handed to a waiter so long ago is in the client, or will never be."""
+    settled_s: float = 3.0
+    """A client that rests for so long has written down all that became of its last turn."""
+    unbegun_s: float = 15.0
+    """A text that should begin a turn at once, and has not within this, never will."""
+    left_s: float = 90.0
+    """A conversation that its human has left may go on for so long with what stands in its queue."""
 
 
 @dataclass(slots=True)
@@ -121,12 +128,13 @@ class Book:
         *,
         wake_line: str = "",
         clock: Callable[[], float] | None = None,
+        times: EvidenceTimes | None = None,
     ) -> None:
-        self._clock = clock or time.time
+        self._clock, self._times = clock or time.time, times or EvidenceTimes()
         self.agent = agent
         self.client = client
         self.turns = Turns(name, wake_line=wake_line, clock=self._clock)
-        self.session, self.transcript = "", ""
+        self.session, self.transcript, self.state = "", "", ""
         self.heard = 0
         """Events of the main conversation so far."""
         self.heard_at = 0.0
@@ -145,7 +153,6 @@ class Book:
         self.is_ready = True
         """False while a long transcript is read for the first time, elsewhere."""
         self.reader: Reader | None = None
-        self.state = ""
         self.open: dict[str, HandOver] = {}
         """Hand-overs without evidence, by the call's word."""
         self.judged: dict[str, HandOver] = {}
@@ -342,7 +349,7 @@ class Book:
 
     def _doubt_wakes(self) -> None:
         """What a waiter was given begins a turn at once; if a human does so later, it may have been lost."""
-        late = self._clock() - LOST_S
+        late = self._clock() - self._times.lost_s
         for given in self.open.values():
             if given.is_deferred and given.path in BEGINNING and given.at < late:
                 given.doubt()
@@ -370,13 +377,15 @@ class Book:
         """The turn it was for has ended, the client rests, and its record has settled without the text."""
         now = self._clock()
         if given.reader is not self.reader:
-            wait_s = SETTLED_S if given.path in BEGINNING or not given.is_deferred else LEFT_S
+            is_due = given.path in BEGINNING or not given.is_deferred
+            wait_s = self._times.settled_s if is_due else self._times.left_s
             return now - self.changed_at > wait_s and given.is_lost(left=True)
         quiet_s = now - max(self.rested_at, self.heard_at, given.at)
-        if self.state not in RESTING or quiet_s <= SETTLED_S:
+        if self.state not in RESTING or quiet_s <= self._times.settled_s:
             return False
         begins = given.path in BEGINNING
-        is_due = quiet_s > UNBEGUN_S if begins else self.rested_at > given.at and not given.is_deferred
+        unbegun = quiet_s > self._times.unbegun_s
+        is_due = unbegun if begins else self.rested_at > given.at and not given.is_deferred
         return is_due and given.is_lost(
             unbegun=begins and self.begun_at < given.at,
             stopped=self.was_interrupted and self.interrupted_at > given.at,

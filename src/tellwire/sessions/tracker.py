@@ -33,7 +33,7 @@ from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.ids import format_id, parse_id
 from tellwire.protocol.operations.agents import PathRecord
 from tellwire.protocol.operations.messages import MessageRecord, Taken
-from tellwire.sessions.client_session import WAKING, Book, mark_of
+from tellwire.sessions.client_session import WAKING, Book, EvidenceTimes, mark_of
 from tellwire.sessions.gate_files import Marks
 from tellwire.sessions.listening import Listens, always
 from tellwire.sessions.owners import SESSIONS_MAX, Recognition
@@ -54,16 +54,24 @@ log = logging.getLogger("tellwire.hooks")
 
 HEADER_CHARS = 700
 """Of what a client takes at once, for the line above the messages and the one behind."""
-WATCH_S = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""When to look at the transcript while a hand-over is open; from then on, the last."""
-SETTLE_S = 1.0
 SETTLE_LOOKS = 20
-"""A client that ends writes its transcript to the end within this; so often it is looked at."""
+"""How often the transcript of a client that ends is looked at."""
 FAULT_CHARS_MAX = 200
 OWN_DIALECT = "tellwire"
 COMPACT = "compact"
 CUTS = frozenset({COMPACT, "clear"})
 """Why a session starts whose context was cut."""
+
+
+class HookTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How long clients are waited for, and how often their files are looked at."""
+
+    watch_s: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0)
+    """When to look at the transcript while a hand-over is open; from then on, the last."""
+    settle_s: float = 1.0
+    """A client that ends writes its transcript to the end within this."""
+    evidence: EvidenceTimes = EvidenceTimes()
+    pulses: PulseTimes = PulseTimes()
 
 
 def _uncut(book: Book) -> str:
@@ -83,9 +91,10 @@ class Hooks:
         wakers: Wakers,
         owner_above: Callable[[list[str]], str],
         checkpoint_prompt: str = "",
-        pulse_times: PulseTimes | None = None,
+        times: HookTimes | None = None,
     ) -> None:
         self._mesh = mesh
+        self._times = times = times or HookTimes()
         self._facts = mesh.facts
         self._clients = clients
         self._wakers = wakers
@@ -107,7 +116,7 @@ class Hooks:
         self._calls = 0
         self._turns = 0
         self._waking = Waking(mesh, wakers)
-        self._pulses = Pulses(self._known, self._tell, pulse_times)
+        self._pulses = Pulses(self._known, self._tell, times.pulses)
         mesh.facts.add_view(self)
 
     # -- what a hook says -----------------------------------------------------------------------------
@@ -275,7 +284,7 @@ class Hooks:
     def _book(self, agent: Agent, record: Client) -> Book:
         book = self._books.get(agent.id)
         if book is None:
-            book = Book(agent.id, record, self._name_turn, wake_line=WAKE_LINE)
+            book = Book(agent.id, record, self._name_turn, wake_line=WAKE_LINE, times=self._times.evidence)
             self._books[agent.id] = book
             self._recall(agent, book)
         return book
@@ -554,7 +563,7 @@ class Hooks:
             self._judge(book)
             if not book.open:
                 return
-            await asyncio.sleep(SETTLE_S / SETTLE_LOOKS)
+            await asyncio.sleep(self._times.settle_s / SETTLE_LOOKS)
         book.open.clear()
 
     def _end_turn(self, book: Book) -> None:
@@ -572,7 +581,7 @@ class Hooks:
 
     async def _follow(self, book: Book) -> None:
         """Look at the transcript until nothing is open."""
-        beats = list(WATCH_S)
+        beats = list(self._times.watch_s)
         try:
             while book.open:
                 await asyncio.sleep(beats.pop(0) if len(beats) > 1 else beats[0])

@@ -29,8 +29,17 @@ READ_S = 10.0
 class SessionReader:
     """Answers `get_session_data`, beside the loop."""
 
-    def __init__(self, mesh: MeshView, hooks: Hooks, *, told: Told, capture: Capture | None = None) -> None:
+    def __init__(
+        self,
+        mesh: MeshView,
+        hooks: Hooks,
+        *,
+        told: Told,
+        capture: Capture | None = None,
+        within_s: float = READ_S,
+    ) -> None:
         self._mesh = mesh
+        self._within_s = within_s
         self._hooks = hooks
         self._told = told
         self._capture = capture
@@ -41,7 +50,7 @@ class SessionReader:
 
     async def _serve(self, source: Source, n: int, operation: GetSessionData) -> None:
         try:
-            async with asyncio.timeout(READ_S):
+            async with asyncio.timeout(self._within_s):
                 source.answer(n, await self.read(operation, source.caller.agent))
         except TellwireError as error:
             source.refuse(n, error)

@@ -19,7 +19,7 @@ from tellwire.protocol.operations.agents import PathRecord
 from tellwire.sessions.client_session import Book
 from tellwire.sessions.tracker import Hooks
 from tellwire.system.bounded import BoundedDict
-from tellwire.system.panes import WAKE_LINE, ObstacleError, capture, type_line
+from tellwire.system.panes import HUMAN_S, WAKE_LINE, ObstacleError, capture, type_line
 from tellwire.system.processes import ancestry_of, find_tmux, pid_in
 from tellwire.system.threads import in_thread
 
@@ -28,7 +28,6 @@ log = logging.getLogger("tellwire.typing")
 NAME = "typing"
 READY = ("idle", "errored")
 """States in which the client waits for a prompt, and is known to."""
-LOOK_S = 0.05
 KNOWN_MAX = 10_000
 UNKNOWN = "no hook has told what it is doing"
 SILENT = "a line was typed, and no turn began"
@@ -37,6 +36,9 @@ SILENT = "a line was typed, and no turn began"
 class TypingTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long a typist waits."""
 
+    look_s: float = 0.05
+    human_s: float = HUMAN_S
+    """Whoever typed into the pane within this is still there."""
     typed_s: float = 15.0
     captured_s: float = 5.0
     started_s: float = 10.0
@@ -136,13 +138,22 @@ class Typist:
         except ObstacleError as obstacle:
             self._note(agent, tries, obstacle)
             return False
-        if await _began(book, heard, self._times.started_s):
+        if await self._began(book, heard):
             tries.settle()
             tries.worked_at = time.time()
             return True
         tries.unsure, tries.note = heard, SILENT
         log.warning("%s: %r was typed into its pane, and no turn began", agent.name, WAKE_LINE)
         return False
+
+    async def _began(self, book: Book, heard: int) -> bool:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._times.started_s
+        while book.heard == heard:
+            if loop.time() > deadline:
+                return False
+            await asyncio.sleep(self._times.look_s)
+        return True
 
     async def _type(self, book: Book, agent: Agent, tries: Tries) -> None:
         if tries.is_typing:
@@ -155,6 +166,7 @@ class Typist:
                     agent.owner,
                     BY_KIND[agent.kind].screen.prompt,
                     lambda: is_wanted and book.heard == heard and book.state in READY,
+                    human_s=self._times.human_s,
                 )
             finally:
                 tries.is_typing = False
@@ -188,13 +200,3 @@ class Typist:
             self._hooks.mail(agent)
         else:
             tries.settle()
-
-
-async def _began(book: Book, heard: int, within_s: float) -> bool:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + within_s
-    while book.heard == heard:
-        if loop.time() > deadline:
-            return False
-        await asyncio.sleep(LOOK_S)
-    return True

@@ -28,14 +28,19 @@ from tellwire.sessions.guard_files import WRITES, Guards
 from tellwire.sessions.listening import Listens, always
 from tellwire.sessions.tracker import Hooks
 
-NOTE_S = 1.0
-"""So long a write waits for what else its hook tells."""
-LOOK_S = 0.4
-"""So long other names of a file are searched for; then the call is refused."""
-DECIDE_S = 1.3
-"""A call that is not judged by then is refused; a little later its hook is told nothing at all."""
 WRITE = "write"
 """What was refused, as the record has it."""
+
+
+class GuardTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a write is held up at most; its hook waits a little longer."""
+
+    note_s: float = 1.0
+    """For what else its hook tells."""
+    look_s: float = 0.4
+    """For the search for other names of a file; then the call is refused."""
+    decide_s: float = 1.3
+    """For all of it; then the call is refused."""
 
 
 class Guarding:
@@ -50,7 +55,9 @@ class Guarding:
         clients: Mapping[str, Client],
         *,
         owner_above: Callable[[list[str]], str],
+        times: GuardTimes | None = None,
     ) -> None:
+        self._times = times or GuardTimes()
         self._mesh = mesh
         self._refusals = refusals
         self._hooks = hooks
@@ -70,7 +77,7 @@ class Guarding:
             if words is not None:
                 self._note_process(words)
             return await self._hooks.handle(client, payload, words, listens)
-        until = asyncio.get_running_loop().time() + DECIDE_S
+        until = asyncio.get_running_loop().time() + self._times.decide_s
         await self._note(client, payload, words)
         asked = HookEvent(what="tool_wanted", name=WRITES[client]["event"], session="")
         agent = self._agent_of(client, self._parsed(client, payload), words)
@@ -80,7 +87,7 @@ class Guarding:
     async def _note(self, client: str, payload: Mapping[str, Any], words: list[str] | None) -> None:
         """Have the hook bind its session to its agent; that is worth no more than a moment."""
         try:
-            async with asyncio.timeout(NOTE_S):
+            async with asyncio.timeout(self._times.note_s):
                 await self._hooks.handle(client, payload, words)
         except TimeoutError:
             pass
@@ -92,7 +99,7 @@ class Guarding:
         if not is_guarded(self._mesh.state, agent.id):
             return ""
         guard = msgspec.to_builtins(guard_of(self._mesh.state, agent.id))
-        judged = partial(judge, guard, WRITES[client], payload, within_s=LOOK_S)
+        judged = partial(judge, guard, WRITES[client], payload, within_s=self._times.look_s)
         try:
             async with asyncio.timeout_at(until):
                 refused = await asyncio.to_thread(judged)  # it looks at the disk

@@ -16,7 +16,6 @@ from typing import Any, Protocol, cast
 import h11
 import msgspec
 
-from tellwire.sessions.doors.hook_socket import ANSWER_S
 from tellwire.sessions.doors.plugin_poll import PluginDoor
 from tellwire.sessions.listening import Listens, listener, on_our_clock
 from tellwire.sessions.starts import read_payload
@@ -34,11 +33,19 @@ BODY_BYTES_MAX = 1 << 20
 """Of a larger body only the beginning is kept; all of it is taken."""
 HEAD_BYTES = 1 << 16
 REQUEST_HEAD_BYTES_MAX = 1 << 13
-HEAD_S = 3.0
-"""The head of a request is there within this, or the connection is closed."""
-BODY_S = 5.0
-IDLE_S = 600.0
-"""Between two requests of a client that has the token."""
+
+
+class HttpTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a connection is waited for before it is closed."""
+
+    head_s: float = 3.0
+    """For the head of a request."""
+    body_s: float = 5.0
+    """For the rest of it."""
+    idle_s: float = 600.0
+    """Between two requests of a client that has the token."""
+    pause_s: float = 1.0
+    """Without a descriptor left, nobody is taken in for so long."""
 
 
 class Doorkeeper(Protocol):
@@ -69,7 +76,11 @@ class HttpHooks(asyncio.Protocol):
         *,
         token: str,
         port: int,
+        answer_s: float,
+        times: HttpTimes,
     ) -> None:
+        self._answer_s = answer_s
+        self._times = times
         self._door = door
         self._hooks = hooks
         self._guarding = guarding
@@ -85,7 +96,7 @@ class HttpHooks(asyncio.Protocol):
         self._is_over = False
         """Nothing of what still comes is of interest."""
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.deadline = time.monotonic() + HEAD_S
+        self.deadline = time.monotonic() + self._times.head_s
         """When it is closed unless it goes on; far away while a request is served."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -112,7 +123,7 @@ class HttpHooks(asyncio.Protocol):
                 self._read(on=False)
                 return
             if self._wire.their_state is h11.IDLE:
-                self.deadline = min(self.deadline, time.monotonic() + HEAD_S)
+                self.deadline = min(self.deadline, time.monotonic() + self._times.head_s)
             self._go_on()
         except h11.RemoteProtocolError:
             self._door.refuse()
@@ -161,7 +172,7 @@ class HttpHooks(asyncio.Protocol):
         self._door.welcome(self)
         self._request, self._size = request, 0
         self._body.clear()
-        self.deadline = time.monotonic() + BODY_S
+        self.deadline = time.monotonic() + self._times.body_s
 
     def _go_on_after_proof(self) -> None:
         if self._wire.our_state is h11.DONE:
@@ -175,7 +186,7 @@ class HttpHooks(asyncio.Protocol):
             return
         self._say(200, answer)
         self._busy = False
-        self.deadline = time.monotonic() + IDLE_S
+        self.deadline = time.monotonic() + self._times.idle_s
         if self._wire.our_state is h11.MUST_CLOSE:
             self._close()
             return
@@ -235,7 +246,7 @@ class HttpHooks(asyncio.Protocol):
             if request.target.startswith(POLL_PATH):
                 answer = await self._plugins.wait(client, payload, self._gone, listens)
             else:
-                async with asyncio.timeout(ANSWER_S):
+                async with asyncio.timeout(self._answer_s):
                     answer = await self._handle(client, payload, listens)
         except (ValueError, TimeoutError) as error:
             self._hooks.fault(client[:40], error)
@@ -255,6 +266,6 @@ class HttpHooks(asyncio.Protocol):
 
     def _close(self) -> None:
         self._is_over = True
-        self.deadline = time.monotonic() + HEAD_S
+        self.deadline = time.monotonic() + self._times.head_s
         if self._transport is not None:
             self._transport.close()

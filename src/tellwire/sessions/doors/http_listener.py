@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from tellwire.broker.server import Strangers
-from tellwire.sessions.doors.hook_http import HttpHooks
+from tellwire.sessions.doors.hook_http import HttpHooks, HttpTimes
 from tellwire.system.tasks import Tasks
 
 HOST = "127.0.0.1"
@@ -21,8 +21,6 @@ BACKLOG = 128
 ACCEPTS_MAX = 16
 """In one turn of the loop; whoever else has something to say comes in between."""
 STRANGERS_MAX = 32
-PAUSE_S = 1.0
-"""Without a descriptor left, nobody is taken in for so long."""
 
 
 class HttpDoor:
@@ -35,7 +33,9 @@ class HttpDoor:
         strangers: Strangers,
         *,
         connections_max: int,
+        times: HttpTimes,
     ) -> None:
+        self._times = times
         self._make = make
         self._strangers = strangers
         self._connections_max = connections_max
@@ -84,7 +84,7 @@ class HttpDoor:
             except OSError:
                 self._strangers.note("by HTTP for want of descriptors")
                 self._loop.remove_reader(self._socket)
-                self._loop.call_later(PAUSE_S, self._resume)
+                self._loop.call_later(self._times.pause_s, self._resume)
                 return
             self._admit(sock)
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tellwire.clients.client import Client
 from tellwire.clients.plugin import PluginTranscript
 from tellwire.clients.reader import listed, mapping
@@ -17,14 +19,21 @@ from tellwire.sessions.tracker import Hooks
 from tellwire.sessions.write_guard import Guarding, may_write
 from tellwire.system.processes import read_process
 
-HOLD_S = 25.0
-TELL_S = 3.0
 TOLD = "session_told"
 PLUGIN = "plugin"
 NOT_POLLING = (
     "its plugin does not poll: nothing was said yet in the session that its human sees, or it runs headless"
 )
 PIDS = range(1, 1 << 31)
+
+
+class PluginTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a plugin and its door wait for each other."""
+
+    hold_s: float = 25.0
+    """A poll is held for so long."""
+    tell_s: float = 3.0
+    """A plugin that is asked what its session has in it tells within this."""
 
 
 class Said(NamedTuple):
@@ -44,7 +53,7 @@ class PluginDoor:
         guarding: Guarding,
         clients: Mapping[str, Client],
         *,
-        hold_s: float = HOLD_S,
+        times: PluginTimes | None = None,
     ) -> None:
         self._hooks = hooks
         self._guarding = guarding
@@ -53,7 +62,7 @@ class PluginDoor:
             for kind, each in clients.items()
             if isinstance(each.transcript, PluginTranscript)
         }
-        self._hold_s = hold_s
+        self._times = times or PluginTimes()
         self._polls: dict[str, asyncio.Future[Said]] = {}
         """By the client's process."""
         self._asked: dict[str, asyncio.Future[list[dict[str, Any]]]] = {}
@@ -110,7 +119,7 @@ class PluginDoor:
         self._polls[key] = poll
         self._look(key)
         try:
-            await asyncio.wait({poll, gone}, timeout=self._hold_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({poll, gone}, timeout=self._times.hold_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if self._polls.get(key) is poll:
                 del self._polls[key]
@@ -153,7 +162,7 @@ class PluginDoor:
             asked = self._asked[agent.owner] = asyncio.get_running_loop().create_future()
             poll.set_result(Said({"tell": True}))
         try:
-            async with asyncio.timeout(TELL_S):
+            async with asyncio.timeout(self._times.tell_s):
                 return await asyncio.shield(asked)
         except TimeoutError:
             return None
