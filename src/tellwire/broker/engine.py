@@ -42,7 +42,6 @@ from tellwire.core.context import (
 )
 from tellwire.core.kernel import DECIDERS, Command, OwnCommand, apply, apply_batch, check_caller, decide
 from tellwire.core.limits import Limits
-from tellwire.core.mail.reach import Contact
 from tellwire.core.mail.receipts import decide_hand_over
 from tellwire.core.record.space import is_taken
 from tellwire.core.record.stored import Commit, StoredMessage
@@ -132,7 +131,7 @@ class Engine:
         self.clock = clock
         self.state = State()
         self.storage_error: TellwireError | None = None
-        self.low: TellwireError | None = None  # the disk is nearly full: what most callers are told
+        self.low: TellwireError | None = None
         self.delivery = Delivery(journal.messages, grant_s)
         self.handlers = Handlers()
         self.commits = Commits()
@@ -146,12 +145,12 @@ class Engine:
             state=lambda: self.state,
             tick=lambda: (self._tick.fresh, self._tick.events),
             facts=self.facts,
-            contact=self.contact_of,
         )
         self.feed = Feed(lookups.former_name)
         self.limits = limits
         self._context = lookups.context(NOBODY, limits, lambda key: key in self.ending or alive(key))
         self._kept = lookups.kept
+        self.contact_of = lookups.contact_of
 
     def start(self, version: str) -> None:
         """Rebuild the state and begin a new life.
@@ -167,17 +166,6 @@ class Engine:
         self._take(tick, decide(self.state, StartBroker(version), self._context))
         self._commit(tick)
         self._tick = Tick()
-
-    def contact_of(self, agent: str) -> Contact | None:
-        """What is known of an agent's client; None if it is handed its mail as it comes."""
-        session = self.delivery.sessions.get(agent)
-        if session is None or not session.pulls:
-            return None
-        try:
-            return self.facts.contact_of(agent)
-        except Exception:  # a look at a client must never cost a send
-            log.exception("the client of %s cannot be looked at", agent)
-            return Contact()
 
     # -- coming in ------------------------------------------------------------------------------------
 
@@ -457,6 +445,10 @@ class Engine:
         if source is None or not isinstance(command, Operation):
             return False
         return not is_taken(decision.events, source.caller, self.state.agents)
+
+    def note_space(self, low: TellwireError | None) -> None:
+        """The disk is nearly full, which most callers are told by this; None: it has room."""
+        self.low = low
 
     def release(self, freed: Mapping[str, int]) -> None:
         """Messages were deleted: their senders have room again."""

@@ -5,6 +5,7 @@ What is asked for in the middle of a tick is looked up in that tick first; nothi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from tellwire.broker.clock import Clock
@@ -22,6 +23,8 @@ from tellwire.protocol.events import AgentRegistered, AnyEvent
 from tellwire.protocol.ids import parse_id
 from tellwire.protocol.operations.messages import MessageRecord
 
+log = logging.getLogger("tellwire.engine")
+
 NAMES_MAX = 1_000
 """Names of forgotten agents kept in memory."""
 
@@ -38,7 +41,6 @@ class Lookups:
         state: Callable[[], State],
         tick: Callable[[], tuple[dict[int, StoredMessage], list[AnyEvent]]],
         facts: ClientFacts,
-        contact: Callable[[str], Contact | None],
     ) -> None:
         self.kept: dict[str, int] = {}  # bytes of messages that are stored, by their sender
         self._journal = journal
@@ -47,7 +49,6 @@ class Lookups:
         self._state = state
         self._tick = tick
         self._facts = facts
-        self._contact = contact
         self._former_names: dict[str, str] = {}
 
     def context(self, caller: Caller, limits: Limits, alive: Callable[[str], bool]) -> Context:
@@ -70,7 +71,7 @@ class Lookups:
             activity=self._facts.activity,
             prompted=self._facts.prompted.__contains__,
             paths=self._facts.paths_of,
-            contact=self._contact,
+            contact=self.contact_of,
             kept=self.kept,
             alive=alive,
         )
@@ -136,6 +137,17 @@ class Lookups:
         state = self._state()
         leased = state.agents[agent].leased
         return [seq for seq in self._delivery.claimed(state, agent) if seq in leased]
+
+    def contact_of(self, agent: str) -> Contact | None:
+        """What is known of an agent's client; None if it is handed its mail as it comes."""
+        session = self._delivery.sessions.get(agent)
+        if session is None or not session.pulls:
+            return None
+        try:
+            return self._facts.contact_of(agent)
+        except Exception:  # a look at a client must never cost a send
+            log.exception("the client of %s cannot be looked at", agent)
+            return Contact()
 
     def last_seen(self, agent: str) -> float:
         """When an agent last gave a sign of life; 0 if it is not connected."""

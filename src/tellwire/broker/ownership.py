@@ -299,13 +299,13 @@ class Space:
             total, _, free = self._look(self._folder)
         except OSError:
             return
-        engine, low = self._engine, self._engine.low is not None
+        low = self._engine.low is not None
         floor = min(self._free_bytes_min, int(SHARE_MAX * total))
         if free < floor * (AGAIN if low else 1):
             words = f"The disk of {self._folder} is nearly full: {free >> 20} MiB are free."
             if not low:
                 log.error("the disk is low: %s", words)
-            engine.low = TellwireError("storage_full", words, SPACE_ADVICE)
+            self._engine.note_space(TellwireError("storage_full", words, SPACE_ADVICE))
         elif low:
             log.warning("the disk has room again")
-            engine.low = None
+            self._engine.note_space(None)
