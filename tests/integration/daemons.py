@@ -149,7 +149,7 @@ async def end(pid_file: Path) -> None:
     for each in family:
         with suppress(ProcessLookupError):
             os.kill(each.pid, signal.SIGKILL)
-    await until(lambda: not any(is_alive(each.word) for each in family), what=f"{family} have ended")
+    await until(lambda: not any(is_alive(each.key) for each in family), what=f"{family} have ended")
 
 
 def beneath(pid_file: Path) -> list[Process]:
