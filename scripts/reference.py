@@ -19,7 +19,7 @@ TARGET = Path(__file__).parent.parent / "docs" / "reference.md"
 HEADING = """\
 # Reference
 
-Made from the code by `make reference`; do not edit by hand.
+Generated from the code by `make reference`; do not edit it by hand.
 """
 
 
@@ -92,8 +92,8 @@ def settings() -> list[str]:
     rows = [
         "## Settings",
         "",
-        "In `config.toml` in the home folder under this name, or in the environment as `TELLWIRE_` and the",
-        "name in capitals. The home folder itself is `TELLWIRE_HOME`. Times are in seconds.",
+        "Set them in `config.toml` in the home folder, or in the environment as `TELLWIRE_` and the name in",
+        "capitals. The home folder itself is `TELLWIRE_HOME`. Times are in seconds.",
         "",
         "| setting | default | |",
         "|---|---|---|",

@@ -117,10 +117,10 @@ def explain_start(error: OSError | TellwireError, home: Path, free: int) -> Exce
     if not failed:
         return error
     if free < START_BYTES:
-        room = f"The disk of {home} has {free >> 10} KiB free, and {START_BYTES >> 10} KiB are needed."
+        room = f"The disk of {home} has {free >> 10} KiB free; {START_BYTES >> 10} KiB are needed."
         advice = "Free some space there and try again; the next command starts the broker."
     else:
-        room, advice = words, "Remove the cause and try again; the next command starts the broker."
+        room, advice = words, "Fix the cause and try again; the next command starts the broker."
     return TellwireError("storage_full", f"The broker cannot start. {room}", advice)
 
 
@@ -353,7 +353,7 @@ def _answer_for_broker(
 
     def stop_broker(_operation: StopBroker) -> Done:
         asyncio.get_running_loop().call_soon(stop.set)
-        return Done(note="The broker stops.")
+        return Done(note="The broker is stopping.")
 
     engine.handlers.answer(BrokerStatus, status)
     engine.handlers.answer(StopBroker, stop_broker)

@@ -101,7 +101,7 @@ def own_folder(folder: str) -> int:
     advice = "Set TELLWIRE_HOME to a folder of your own."
     if os.path.basename(folder).startswith(FALLBACK_PREFIX):
         advice = "Set TELLWIRE_HOME to a shorter path of your own, or have that folder removed."
-    raise StrangerError(f"{folder} is not a folder of yours. {advice}")
+    raise StrangerError(f"{folder} is not a folder that belongs to you. {advice}")
 
 
 def check_peer(sock: socket, own: int | None = None) -> None:
@@ -118,11 +118,9 @@ def check_peer(sock: socket, own: int | None = None) -> None:
 
             told = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)  # pid, uid, gid
     except OSError as error:
-        raise StrangerError(
-            f"The system does not tell who listens on the broker's socket: {error}."
-        ) from None
+        raise StrangerError(f"Cannot find out who is listening on the broker's socket: {error}.") from None
     if int.from_bytes(told[4:8], sys.byteorder) != (os.geteuid() if own is None else own):
-        raise StrangerError("What listens on the broker's socket belongs to another user.")
+        raise StrangerError("The program listening on the broker's socket belongs to another user.")
 
 
 # -- starting a broker ---------------------------------------------------------------------------------

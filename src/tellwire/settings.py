@@ -31,24 +31,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the home was named by the caller or the environment, not the default."""
     socket: Path
     heartbeat_s: float = 30.0
-    """How often a client without other traffic shows that it lives."""
+    """How often a client without other traffic sends a heartbeat."""
     offline_after_s: float = 90.0
-    """An agent silent for so long is shown offline."""
+    """An agent that has been silent this long is shown as offline."""
     beat_s: float = 1.0
-    """How often the broker looks at the clock."""
+    """How often the broker checks the clock."""
     greeting_s: float = 10.0
-    """A connection that does not greet within this is closed."""
+    """A connection that sends no greeting within this time is closed."""
     connections_max: int = 4_096
     retention_s: float = 30 * 86_400.0
-    """How long history is kept; only time in which the broker ran counts."""
+    """How long history is kept; only time during which the broker runs counts."""
     store_bytes_max: int = 0
-    """Bound of the database file; 0 for none."""
+    """Largest size of the database file; 0 for no limit."""
     free_bytes_min: int = 256 << 20
-    """With less free (5 % of a small disk) only receipts and the operator's mail are stored; 0 for none."""
+    """With less free disk space (5 % of a small disk) only receipts and the operator's mail are stored; 0
+    for no limit.
+    """
     typing: bool = True
-    """Whether an idle agent that nothing else reaches is woken by typing a line into its tmux pane."""
+    """Whether an idle agent that cannot be reached otherwise is woken by typing a line into its tmux pane."""
     checkpoint_prompt: str = ""
-    """A turn that is asked for with this text, also by a hook, is a checkpoint: nobody else hears of it."""
+    """A turn whose prompt is this text is a checkpoint: its answer goes to nobody else."""
     log_level: str = "info"
     limits: Limits = Limits()
     origins: Mapping[str, str] = {}
@@ -128,7 +130,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise TellwireError("bad_request", f"{path} cannot be read: {error}.", "Correct the file.") from error
+        raise TellwireError("bad_request", f"Cannot read {path}: {error}.", "Fix the file.") from error
 
 
 def _read_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -145,7 +147,7 @@ def _convert(name: str, value: Any, origin: str) -> Any:
     if isinstance(converted, str):
         if name == "log_level" and converted.lower() not in LOG_LEVELS:
             raise TellwireError(
-                "bad_request", f"Setting {name!r} ({origin}): one of {', '.join(LOG_LEVELS)}."
+                "bad_request", f"Setting {name!r} ({origin}) must be one of {', '.join(LOG_LEVELS)}."
             )
     elif not isfinite(converted) or converted < 0 or (converted == 0 and name not in ZERO_ALLOWED):
         raise TellwireError("bad_request", f"Setting {name!r} ({origin}) must be a number above 0.")

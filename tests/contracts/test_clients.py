@@ -126,7 +126,7 @@ def test_a_hook_without_a_broker_judges_a_sixth_client_by_the_file(tmp_path: Pat
     guard = {
         "process": f"{pid}.{start_of(pid)}",
         "rules": [{"path": str(tmp_path / "src")}],
-        "otherwise": "{path} is outside of your scope.",
+        "otherwise": "{path} is outside your scope.",
         "writes": {TOY.kind: facts_of(TOY)},
     }
     (tmp_path / f"{pid}.json").write_text(json.dumps(guard), "utf-8")
@@ -137,7 +137,7 @@ def test_a_hook_without_a_broker_judges_a_sixth_client_by_the_file(tmp_path: Pat
         return denial(TOY.kind, asked, str(tmp_path), cut=False)[0]
 
     assert said("src/a") == b""
-    assert json.loads(said("doc/a"))["no"].startswith(f"{tmp_path}/doc/a is outside of your scope.")
+    assert json.loads(said("doc/a"))["no"].startswith(f"{tmp_path}/doc/a is outside your scope.")
 
 
 # -- what their readers prove -------------------------------------------------------------------------

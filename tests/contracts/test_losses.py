@@ -97,7 +97,7 @@ def test_a_start_that_dies_before_it_writes_its_head_notes_a_loss_once(path: Pat
 
 def test_a_head_that_cannot_be_read_is_kept_and_told(path: Path) -> None:
     head_path(path).write_bytes(b"garbage")
-    assert "could not be read" in start(path)
+    assert "Cannot read" in start(path)
     (kept,) = path.parent.glob("head.unreadable-*")
     assert kept.read_bytes() == b"garbage"
     assert start(path) == ""

@@ -69,5 +69,5 @@ async def test_a_client_that_does_not_answer_in_time_is_ended(tmp_path: Path) ->
         await until(lambda: processes_of(family.home), what="it runs")
         done = await asked
         assert done.returncode == 75
-        assert "codex did not answer within 20 s, and was ended." in done.stderr
+        assert "codex did not answer within 20 s and was stopped." in done.stderr
         await nothing_left(family)

@@ -102,7 +102,7 @@ async def test_a_client_in_a_window_of_its_own_works_on_until_it_is_stopped(
         (result,) = await family.heard(1)
         assert (result.sender, result.body) == ("kid", MORE_RESULT)
         stopped = await family.run("stop", "kid", "--as", "boss")
-        assert stopped.stdout == "kid is being ended.\n", stopped.stderr
+        assert stopped.stdout == "kid is being stopped.\n", stopped.stderr
         (ending,) = await family.heard(1)
         assert ending.body == f"Your child kid was ended. What it said last is {result.id}, which you got."
         await family.nothing_more()

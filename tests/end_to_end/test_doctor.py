@@ -17,7 +17,7 @@ from tests.end_to_end.terminal import Terminal
 from tests.end_to_end.test_matrix_idle import READY, settle
 from tests.integration.world import tellwire_command, until
 
-PROBE = "A probe by `tellwire doctor`"
+PROBE = "A test by `tellwire doctor`"
 
 
 @pytest.mark.requirement("WAKE-2", stage="clients")
@@ -69,7 +69,7 @@ async def test_a_session_that_runs_without_our_hooks_is_found_deaf(
             listing = (await asyncio.to_thread(stage.home.tellwire, "list", "--all")).stdout
         assert (sent.status, "no hook of its session" in sent.why) == ("queued", True)
         assert "online (deaf)" in listing
-        assert f"fail  {stage.agent}  deaf: no hook of its session has been heard" in done.stdout
+        assert f"fail  {stage.agent}  deaf: no hook of its session has run" in done.stdout
         assert f"It started before {settings} was last changed" in " ".join(done.stdout.split())
         assert done.returncode != 0
         assert len(stage.requests) == 1, "nothing woke it"

@@ -167,10 +167,10 @@ async def test_a_child_is_held_to_its_scope_while_the_broker_does_not_answer(
         family.home.signal(Home.STOP)
         try:
             go.set()
-            told = await family.request(short, "is outside of your scope")
+            told = await family.request(short, "is outside your scope")
         finally:
             family.home.signal(Home.GO_ON)
-        once(told, f"{outside} is outside of your scope. You may write in {inside.parent} only; ask boss")
+        once(told, f"{outside} is outside your scope. You may write in {inside.parent} only; ask boss")
         result, _ending = await family.heard(2)
         assert result.body == RESULT
         assert (outside.exists(), inside.read_text("utf-8")) == (False, NEW)

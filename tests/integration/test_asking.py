@@ -106,7 +106,7 @@ async def test_several_questions_at_once_get_their_own_answers(home: Home, boss:
 async def test_one_that_is_asked_may_write_nowhere(home: Home, boss: tellwire.Agent, tmp_path: Path) -> None:
     words = shlex.join(tellwire_command("who-owns", str(tmp_path / "file")))
     answer = await ask(boss, "sh", "-c", f"sleep 1.2; {words} || true", cwd=str(ROOT))
-    assert "You may write nowhere" in answer.text, answer.text
+    assert "You may not write anywhere" in answer.text, answer.text
     await nothing_left(home, boss)
 
 
@@ -151,7 +151,7 @@ async def test_the_time_is_bounded_and_what_it_said_until_then_is_told(
 ) -> None:
     told = await refused(boss, "sh", "-c", "echo still thinking; exec sleep 300", timeout_s=1.5)
     assert told.code == "child_failed"
-    assert told.message == "command did not answer within 1.5 s, and was ended.\nstill thinking"
+    assert told.message == "command did not answer within 1.5 s and was stopped.\nstill thinking"
     await nothing_left(home, boss)
 
 

@@ -67,10 +67,10 @@ async def test_a_session_that_no_hook_was_heard_of_is_called_deaf_everywhere(hom
     done = home.tellwire("doctor")
     assert done.returncode == 75, "mail waits for sessions that cannot get it"
     for name in ("one", "two"):
-        assert f"fail  {name}     deaf: no hook of its session has been heard" in done.stdout
+        assert f"fail  {name}     deaf: no hook of its session has run" in done.stdout
     printed = home.tellwire("send", "one", "Hello?", "--as", "script").stdout
-    assert "queued  one is online, but nothing reaches it now" in printed
-    assert "no hook of its session has been heard" in printed
+    assert "queued  one is online but cannot be reached now" in printed
+    assert "no hook of its session has run" in printed
 
 
 @FIRST_2
@@ -100,7 +100,7 @@ async def test_a_dialog_is_found_and_shown_to_the_sender(
     sent = await alice.send("one", "Hello.")
     assert (sent.status, "dialog" in sent.note) == ("received", True)
     (receipt,) = (await alice.status(sent.id)).recipients
-    assert receipt.why.startswith("a dialog in its terminal waits for its human")
+    assert receipt.why.startswith("a dialog in its terminal is waiting for its human")
     told = shown(home, "doctor", "one")
     assert "warn  one" in told
     assert "Answer the dialog in its terminal" in told

@@ -284,7 +284,10 @@ async def test_an_agent_that_is_made_to_leave_is_told_and_shows_nothing_more(
         await until(lambda: line is not None and not line.alive)
         with pytest.raises(tellwire.TellwireError) as told:
             await worker.messages(wait_s=WITHIN_S)
-        assert (told.value.code, told.value.message) == ("forbidden", "This agent was made to leave.")
+        assert (told.value.code, told.value.message) == (
+            "forbidden",
+            "This agent was removed by the operator.",
+        )
     again = await join("worker")
     if how:
         (notice,) = await alice.messages(wait_s=WITHIN_S)

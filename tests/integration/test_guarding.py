@@ -243,7 +243,7 @@ async def test_a_scoped_child_is_held_to_its_scope_with_a_broker_and_without(
         for judge in (ask, alone.ask):
             assert await judge("src/a.py") == ""
             reason = await judge("README.md")
-            assert reason.startswith(f"{shop / 'README.md'} is outside of your scope.")
+            assert reason.startswith(f"{shop / 'README.md'} is outside your scope.")
             assert f"You may write in {shop / 'src'} only; ask boss for more" in reason
             assert reason.endswith("Nothing was written.")
             both = await judge("x", tool_input=patch("src/b", "../y"))
@@ -254,11 +254,11 @@ async def test_a_scoped_child_is_held_to_its_scope_with_a_broker_and_without(
         await refused_on_record(running, "kid", "scope_outside")
         await restart(running, boss, "kid")
         assert scope.exists(), "what the broker before left is what the next one writes"
-        assert "is outside of your scope" in await ask("README.md")
+        assert "is outside your scope" in await ask("README.md")
         running.signal(Home.STOP)
         try:
             assert await ask("src/a.py") == ""
-            assert "is outside of your scope" in await ask("README.md"), "a broker that does not answer"
+            assert "is outside your scope" in await ask("README.md"), "a broker that does not answer"
         finally:
             running.signal(Home.GO_ON)
     await until(lambda: not scope.exists(), what="removed at the end")
@@ -350,7 +350,7 @@ async def test_a_broker_that_dies_before_it_answers_leaves_the_file_to_judge(
                 writer.close()
 
             async with await asyncio.start_unix_server(hang_up, path):
-                assert "is outside of your scope" in await alone.ask("README.md")
+                assert "is outside your scope" in await alone.ask("README.md")
                 assert await alone.ask("src/a.py") == ""
 
 
@@ -389,7 +389,7 @@ async def test_listings_say_what_holds_an_agent_and_why(
         rows = json.loads(running.tellwire("scopes", "--json").stdout)["scopes"]
         return {row["name"]: (row["enforced"], row["why"]) for row in rows}
 
-    unheard = ("advisory", "no hook of its client was ever heard")
+    unheard = ("advisory", "no hook of its client has run yet")
     assert listed() == {"alice": unheard, "worker": unheard}
     await ask("src/a.py", hook_event_name="busy" if kind == "pi" else "PreToolUse")
     by = "plugin" if kind == "pi" else "hook"

@@ -89,7 +89,7 @@ async def test_a_child_that_is_being_started_is_stopped_at_once(
     with pytest.raises(tellwire.TellwireError) as caught:
         await call
     assert time.monotonic() - began < 3, "it waits for what is not wanted any more"
-    assert caught.value.message == "'kid' did not come up: It was to end before it was started."
+    assert caught.value.message == "'kid' did not start: It was stopped before it was started."
     assert await boss.children() == []
     await until(lambda: not tmux(home, "list-sessions"), what="its window is gone")
     await none_left(home)

@@ -261,7 +261,7 @@ async def test_a_folder_of_another_user_is_not_used(home: Home) -> None:
             trap.symlink_to("/")
         done = deep.tellwire("up", "--detach")
         assert done.returncode in (74, 77), done.stderr
-        assert "is not a folder of yours" in done.stderr
+        assert "is not a folder that belongs to you" in done.stderr
         assert not deep.brokers()
     finally:
         deep.end()

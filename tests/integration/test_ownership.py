@@ -90,7 +90,7 @@ def test_without_its_socket_a_broker_is_told_of_stopped_and_replaced_by_its_lock
     pid = home.up(beat_s=NEVER_S)
     home.settings.socket.unlink()
     status = home.tellwire("status")
-    assert (status.returncode, f"A broker runs (pid {pid})" in status.stderr) == (69, True)
+    assert (status.returncode, f"A broker is running (pid {pid})" in status.stderr) == (69, True)
     doctor = home.tellwire("doctor")
     assert doctor.returncode == 69
     assert f"pid {pid}" in " ".join(doctor.stdout.split())
@@ -134,7 +134,7 @@ async def test_without_lock_and_socket_too_no_second_broker_starts(home: Home) -
         home.settings.lock.unlink()
         home.settings.socket.unlink()
         second = home.tellwire("up", "--detach")
-        assert (second.returncode, "A broker runs already" in second.stderr) == (75, True)
+        assert (second.returncode, "A broker is already running" in second.stderr) == (75, True)
         await alice.send("bob", "once")
         assert [message.body for message in await bob.messages(wait_s=20)] == ["once"]
     assert home.brokers() == [pid]

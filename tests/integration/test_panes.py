@@ -94,7 +94,7 @@ async def test_an_empty_line_gets_the_words_and_enter_once(screen: Screen) -> No
 async def test_a_half_typed_line_is_left_as_it_is(screen: Screen) -> None:
     await screen.tmux.run("send-keys", "-l", "rm -r")
     await screen.shows("> rm -r")
-    assert await screen.type() == "something stands in its input line"
+    assert await screen.type() == "there is text in its input line"
     await screen.tmux.run("send-keys", "-N", "5", "BSpace")
     await screen.shows("Type your message")
     assert await screen.type() == ""
@@ -108,7 +108,7 @@ async def test_a_line_of_blanks_is_not_an_empty_one(screen: Screen) -> None:
         return "Type your" not in await screen.tmux.screen()
 
     await until(blank, what="blanks")
-    assert await screen.type() == "something stands in its input line"
+    assert await screen.type() == "there is text in its input line"
     assert screen.lines == []
 
 
@@ -211,7 +211,7 @@ async def test_nothing_is_typed_to_a_shell_that_has_the_client_in_the_background
 
 
 async def test_what_is_no_longer_wanted_is_not_typed(screen: Screen) -> None:
-    assert await screen.type(still=False) == "it is not idle any more"
+    assert await screen.type(still=False) == "it is no longer idle"
     await screen.shows("Type your message")
     assert screen.lines == []
 
@@ -220,7 +220,7 @@ async def test_a_screen_that_is_not_known_is_left_alone(tmp_path: Path) -> None:
     async with Tmux.open("cat") as tmux:
         process = read_process(await tmux.pid())
         assert process is not None
-        assert await Screen(tmux, tmp_path, process.key).type() == "its input line cannot be made out"
+        assert await Screen(tmux, tmp_path, process.key).type() == "its input line cannot be recognised"
         assert (await tmux.screen()).strip() == ""
 
 
@@ -231,7 +231,7 @@ async def test_a_process_outside_tmux_has_no_pane(tmp_path: Path) -> None:
     try:
         found = read_process(process.pid)
         assert found is not None
-        with pytest.raises(ObstacleError, match="does not run in tmux") as caught:
+        with pytest.raises(ObstacleError, match="not running in tmux") as caught:
             find_pane(found.key)
         assert not caught.value.passing
     finally:
@@ -253,7 +253,7 @@ async def test_a_tmux_that_does_not_answer_is_given_up(screen: Screen) -> None:
     try:
         await until(lambda: is_stopped(server), what="the stop")
         began = time.monotonic()
-        assert await screen.type() == "tmux does not answer"
+        assert await screen.type() == "tmux does not respond"
         assert time.monotonic() - began < 10
     finally:
         os.kill(server, signal.SIGCONT)
@@ -288,11 +288,11 @@ async def test_work_that_does_not_end_is_not_waited_for() -> None:
     [
         (
             ("send-keys", "-l", "x"),
-            "its input line changed while the wake line was typed; no Enter was pressed",
+            "its input line changed while the wake line was typed; Enter was not pressed",
         ),
         (
             ("send-keys", "BSpace"),
-            "its input line changed while the wake line was typed; no Enter was pressed",
+            "its input line changed while the wake line was typed; Enter was not pressed",
         ),
         (("copy-mode",), "its pane is in copy mode"),
         (("set-window-option", "synchronize-panes", "on"), "its pane is synchronised with others"),

@@ -223,7 +223,7 @@ async def test_row_more_than_one_has_cannot_be_given_on(
     await bear(alice, "kid", place / "a", words=("sh", "-c", program + moved))
     await until(said.exists, what="it was answered")
     text = await asyncio.to_thread(said.read_text)
-    assert "outside of the scope of 'kid'" in text
+    assert "outside the scope of 'kid'" in text
     assert not await knows(alice, "grandkid")
 
 

@@ -128,7 +128,7 @@ async def test_any_program_is_started_gets_its_task_and_its_last_words_come_back
     await none_left(home)
     assert await boss.children() == []
     shown = run(home, "children").out
-    assert shown.startswith("No agent that another has started runs.\nkid (command of boss) has ended, ")
+    assert shown.startswith("No children are running.\nkid (command of boss) has ended, ")
 
 
 @pytest.mark.requirement("CHILD-1", stage="lineage")
@@ -224,7 +224,7 @@ async def test_a_program_that_exits_at_once_is_refused_with_its_own_words(
     told = await refused(
         boss, "kid", "sh", "-c", "echo no key found >&2; exit 3", headless=headless, scope=[str(tmp_path)]
     )
-    assert "'kid' did not come up: It ended before it was up." in told
+    assert "'kid' did not start: It ended before it was ready." in told
     assert "no key found" in told
     await none_left(home)
     assert await boss.children() == []
@@ -237,7 +237,7 @@ async def test_a_program_that_exits_at_once_is_refused_with_its_own_words(
 async def test_what_cannot_be_started_is_told_and_leaves_nothing(home: Home, boss: tellwire.Agent) -> None:
     assert "is not installed" in await refused(boss, "a", "no-such-program-anywhere")
     assert "There is no folder" in await refused(boss, "b", *SLEEP, cwd="/no/such/folder")
-    assert "No command is given" in await refused(boss, "c")
+    assert "No command was given" in await refused(boss, "c")
     with pytest.raises(tellwire.TellwireError) as caught:
         await boss.spawn("d", "no-such-client", "t")
     assert "Use one of claude-code" in caught.value.message
@@ -391,8 +391,8 @@ async def test_the_command_line_starts_lists_and_stops(home: Home, boss: tellwir
     assert "has no window" in refused_attach.err
     assert run(home, "attach", "nobody").code == 68
     assert run(home, "stop", "kid", "--as", "stranger").code == 77
-    assert run(home, "stop", "kid", "--as", "mia").out == "kid is being ended.\n"
+    assert run(home, "stop", "kid", "--as", "mia").out == "kid is being stopped.\n"
     await none_left(home)
     failed = run(home, "spawn", "bad", "command", "--task", "t", "--headless", "--as", "mia", "--", "false")
     assert failed.code == 75
-    assert "did not come up" in failed.err
+    assert "did not start" in failed.err

@@ -90,7 +90,7 @@ def test_a_broker_that_cannot_store_its_start_says_so_and_starts_with_the_next_c
         done = home.tellwire(*words)
         assert done.returncode == (74 if words[0] == "up" else 69)
         assert "The broker cannot start." in done.stderr
-        assert "goes on by itself" not in done.stderr
+        assert "continues automatically" not in done.stderr
         assert "Traceback" not in done.stderr
     blocker.execute("rollback")
     blocker.close()
@@ -103,7 +103,7 @@ def test_a_broker_that_cannot_store_its_start_says_so_and_starts_with_the_next_c
         (
             tellwire.TellwireError("storage_full", "The file is full."),
             1000,
-            "has 0 KiB free, and 1024 KiB are needed",
+            "has 0 KiB free; 1024 KiB are needed",
         ),
         (tellwire.TellwireError("storage_broken", "I/O error."), 1000, "has 0 KiB free"),
         (OSError(errno.ENOSPC, "No space left"), 1000, "has 0 KiB free"),
@@ -198,7 +198,7 @@ def change(path: Path, statement: str) -> None:
         (damage_page, 74, "damaged"),
         (damage_journal, 74, "damaged"),
         (make_newer, 76, "newer tellwire"),
-        (make_foreign, 74, "not tellwire's"),
+        (make_foreign, 74, "not one of tellwire's"),
     ],
 )
 async def test_a_file_that_is_damaged_newer_or_foreign_is_refused_and_left_as_it_is(

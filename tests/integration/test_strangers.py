@@ -88,7 +88,7 @@ async def test_a_stranger_in_the_folder_of_a_scoped_child_is_not_that_child(
     assert await over_http(endpoint, CLAUDE, ROOT, **asked) == b"", "to this broker it is not"
     assert (await state_of(alice, sent.id))[0] == "pending"
     refused = await over_http(endpoint, CLAUDE, ROOT, **{**asked, "session_id": KID})
-    assert b"is outside of your scope" in refused
+    assert b"is outside your scope" in refused
 
 
 async def busy(asker: Agent, name: str) -> bool:

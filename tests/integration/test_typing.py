@@ -124,7 +124,7 @@ async def test_what_a_human_types_is_left_alone_and_takes_the_mail_along(client:
     await client.tmux.run("send-keys", "-l", "half a")
     await client.shows("> half a")
     sent = await alice.send("worker", "Is it done?")
-    await until(lambda: in_the_way(alice, "something stands in its input line"), what="the note")
+    await until(lambda: in_the_way(alice, "there is text in its input line"), what="the note")
     assert client.entered == []
     await client.tmux.run("send-keys", "-l", " line")
     await client.tmux.run("send-keys", "Enter")
@@ -194,7 +194,7 @@ async def test_a_line_that_starts_nothing_is_not_typed_again(hasty: Client, join
     client.tell(do="ignore")
     await until((client.folder / "answers").exists, what="its word")
     await alice.send("worker", "Is it done?")
-    await until(lambda: in_the_way(alice, "a line was typed, and no turn began"), what="the note")
+    await until(lambda: in_the_way(alice, "a line was typed, but no turn began"), what="the note")
     await alice.send("worker", "And this?")
     await pass_time(NEVER_S)
     assert client.lines == [WAKE_LINE]

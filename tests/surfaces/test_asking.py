@@ -164,7 +164,7 @@ async def test_a_person_at_a_terminal_sees_that_it_works(home: Home, alice: Shim
     words = ("ask", "command", "What?", "--", "sh", "-c", "sleep 2.2; echo forty-two")
     done = await asyncio.to_thread(run_at_terminal, home, *words)
     assert done.code == 0, done
-    assert "command is at work: 1 s" in done.out
+    assert "command is working: 1 s" in done.out
     assert done.out.endswith("\r\x1b[Kforty-two\n"), "the line is wiped"
 
 

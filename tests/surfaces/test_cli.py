@@ -13,11 +13,11 @@ from tests.integration.world import Home, Join
 def test_without_a_broker_status_says_so_and_down_has_nothing_to_do(home: Home) -> None:
     status = home.tellwire("status")
     assert (status.returncode, status.stdout) == (69, "")
-    assert "No broker runs" in status.stderr
+    assert "No broker is running" in status.stderr
     assert "tellwire up" in status.stderr
     assert home.tellwire("status", "--json").returncode == 69
     down = home.tellwire("down")
-    assert (down.returncode, down.stdout) == (0, "No broker runs.\n")
+    assert (down.returncode, down.stdout) == (0, "No broker is running.\n")
     assert not home.starters()
 
 
@@ -31,8 +31,8 @@ def test_up_returns_when_the_broker_listens_and_again_is_harmless(home: Home) ->
     assert f"pid {pid}" in second.stdout
     down = home.tellwire("down")
     assert down.returncode == 0
-    assert down.stdout.startswith("The broker has stopped; ")
-    assert "next agent session or tellwire command starts it again" in down.stdout
+    assert down.stdout.startswith("The broker has stopped. ")
+    assert "next agent session or tellwire command restarts it" in down.stdout
     assert home.brokers() == []
     assert not home.settings.socket.exists()
 
@@ -51,7 +51,7 @@ async def test_status_tells_people_and_programs_how_the_broker_is(home: Home, jo
     text = home.tellwire("status").stdout
     assert re.search(rf"broker +{re.escape(VERSION)}, pid {home.pid}, up \d+ s", text)
     assert re.search(r"agents +1 online, 2 known", text)
-    assert re.search(r"messages +3 not read yet", text)
+    assert re.search(r"messages +3 unread", text)
 
 
 async def test_replace_starts_another_broker_with_the_same_mail(home: Home) -> None:

@@ -83,13 +83,13 @@ WOKEN: dict[str, Any] = {
             "name": "dave",
             "activity": "waiting",
             "muted": False,
-            "paths": [{"name": "typing", "works": False, "note": "it does not run in tmux", "wakes": True}],
+            "paths": [{"name": "typing", "works": False, "note": "it is not running in tmux", "wakes": True}],
         },
         {
             **AGENTS["agents"][0],
             "name": "erin",
             "deaf": True,
-            "unreached": "no hook of its session has been heard",
+            "unreached": "no hook of its session has run",
             "paths": [{"name": "waiter", "works": False, "unproved": True, "note": "none", "wakes": True}],
         },
     ],
@@ -139,18 +139,18 @@ INBOX: dict[str, Any] = {
 }
 SENT: dict[str, dict[str, Any]] = {
     "received": {"id": "m1", "status": "received"},
-    "queued": {"id": "m1", "status": "queued", "note": "`re` 'm0' is unknown here; sent all the same."},
-    "unreached": {"id": "m1", "status": "queued", "why": "no hook of its session has been heard"},
+    "queued": {"id": "m1", "status": "queued", "note": "`re` 'm0' is unknown; the message was sent anyway."},
+    "unreached": {"id": "m1", "status": "queued", "why": "no hook of its session has run"},
     "several": {
         "id": "m1",
         "status": "sent",
         "recipients": [
-            {"name": "nobody", "status": "denied", "note": "No agent 'nobody'."},
+            {"name": "nobody", "status": "denied", "note": "There is no agent named 'nobody'."},
             {"name": "bob", "status": "received"},
             {"name": "carol", "status": "queued"},
         ],
     },
-    "none": {"status": "sent", "note": "Nobody was reached."},
+    "none": {"status": "sent", "note": "No recipient was reached."},
 }
 STATUS: dict[str, Any] = {
     "id": "m4f2k",

@@ -72,7 +72,7 @@ async def test_the_operators_word_lets_a_paused_link_go_on(home: Home, join: Joi
     assert told(home, "link", "list")["links"][0]["status"] == "paused"
     assert "paused (turns)" in run(home, "link", "show", link).out
     said = run(home, "link", "say", link, "Go on.", "--as", "stranger")
-    assert (said.code, "not in link" in said.err) == (77, True)
+    assert (said.code, "not a member of link" in said.err) == (77, True)
     spoken = run_at_terminal(home, "link", "say", link, "Go on.")
     assert spoken.code == 0, spoken.out
     assert told(home, "link", "list")["links"][0]["status"] == "active"
@@ -124,7 +124,7 @@ async def test_listening_and_checkpoints(home: Home, join: Join) -> None:
     assert told(home, "listen", "worker", "--as", "ci") == {"agents": ["worker"]}
     run(home, "send", "worker", "do it", "--as", "ci", "--listen")
     assert told(home, "checkpoint", "worker") == {"note": ""}
-    assert "next turn of worker is a checkpoint" in run(home, "checkpoint", "worker").out
+    assert "next turn of worker will be private" in run(home, "checkpoint", "worker").out
     await worker.__aexit__(None, None, None)
     (note,) = told(home, "inbox", "--as", "ci")["messages"]
     assert (note["from"], note["body"]) == ("tellwire", "worker is gone: it ended its session.")

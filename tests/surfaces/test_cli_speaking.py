@@ -76,7 +76,7 @@ async def test_a_second_terminal_speaks_as_the_operator_but_only_looks_at_the_ma
     (message,) = await bob.messages(wait_s=5)
     assert message.sender == "operator"
     second = await asyncio.to_thread(run_at_terminal, home, "inbox")
-    assert "only a look" in second.out
+    assert "nothing was taken" in second.out
     await bob.send("operator", "for the first")
     assert "for the first" in (await task).out
 
@@ -113,7 +113,7 @@ async def test_beneath_an_agent_a_command_speaks_as_that_agent_only(home: Home, 
     assert (mine[0], named[0]) == ("0", "0"), done
     assert (forged[0], foreign[0], waiting[0]) == ("77", "77", "77"), done
     assert "'claude'" in forged[2]
-    assert (own[0], "only a look" in own[2]) == ("0", True)
+    assert (own[0], "nothing was taken" in own[2]) == ("0", True)
     messages = await bob.messages(wait_s=5)
     assert [(message.sender, message.body) for message in messages] == [
         ("claude", "mine"),
@@ -128,7 +128,7 @@ def test_registering_again_keeps_the_mail_and_what_was_announced(home: Home) -> 
     run(home, "subscribe", "#t", "--as", "bob")
     again = json.loads(run(home, "register", "bob", "--json").out)
     assert (again["resumed"], again["capabilities"], again["pending"]) == (True, ["review"], 1)
-    assert "1 message not read yet" in run(home, "register", "bob").out
+    assert "1 message unread" in run(home, "register", "bob").out
 
 
 # -- taking mail ------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ async def _send_until(alice: tellwire.Agent, seen: asyncio.Future[dict[str, obje
 
 def test_a_command_starts_the_broker_if_none_runs(home: Home) -> None:
     done = run(home, "send", "bob", "from stdin", "--as", "alice")
-    assert (done.code, "No agent 'bob'" in done.err) == (68, True)
+    assert (done.code, "There is no agent named 'bob'" in done.err) == (68, True)
     assert home.brokers() == [home.pid]
 
 
@@ -364,7 +364,7 @@ def test_a_command_that_only_reads_as_an_agent_writes_nothing(home: Home, *, cli
 def test_a_look_at_an_agent_with_a_client_of_its_own_is_refused_or_says_so(home: Home) -> None:
     with tellwire.connect_sync("bob", home=home.path):
         for click in (False, True):
-            assert "only a look" in run(home, "inbox", "--as", "bob", click=click).err
+            assert "nothing was taken" in run(home, "inbox", "--as", "bob", click=click).err
         assert run(home, "history", "--as", "bob").code == 77
     assert run(home, "history", "--as", "nobody").code == 68
     assert "nobody" not in run(home, "list", "--all").out

@@ -196,10 +196,10 @@ def test_doctor_tells_the_entries_and_the_home_of_the_old_name(me: Person) -> No
     found = findings(me)
     for client in CLIENTS:
         assert found[client]["level"] == "warn"
-        assert "Entries of the old name, palaver, are in " in found[client]["words"]
+        assert "There are entries from the old name, palaver, in " in found[client]["words"]
         assert found[client]["advice"] == f"Run `tellwire install {client}`."
     assert found["old home"]["level"] == "warn"
-    assert found["old home"]["words"].startswith(f"{me.state.with_name('palaver')} is of the old name")
+    assert found["old home"]["words"].startswith(f"{me.state.with_name('palaver')} is from the old name")
     assert old_home(me) == home
     assert me.run("install", "all", "--yes").code == 0
     found = findings(me)

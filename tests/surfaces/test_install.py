@@ -221,7 +221,7 @@ def test_at_a_terminal_it_asks(me: Person, answer: str, code: int, written: bool
 def test_without_a_terminal_it_wants_a_yes(me: Person, words: tuple[str, ...]) -> None:
     done = me.run(*words)
     assert (done.code, me.files()) == (75, {})
-    assert "Add `--yes`." in done.err
+    assert "add `--yes`." in done.err
 
 
 # -- refusing -----------------------------------------------------------------------------------------
@@ -356,10 +356,10 @@ def test_check_tells_whether_codex_trusts_the_hooks(me: Person) -> None:
 @pytest.mark.parametrize(
     ("says", "code", "words"),
     [
-        ("2.1.197 (Claude Code)", 76, "Claude Code 2.1.197 is too old: 2.1.300 or newer is needed."),
+        ("2.1.197 (Claude Code)", 76, "Claude Code 2.1.197 is too old; 2.1.300 or newer is needed."),
         ("2.1.300", 0, "claude: installed"),
         ("3.0.0-beta.1", 0, "claude: installed"),
-        ("no idea", 0, "does not tell its version: 2.1.300 or newer is needed."),
+        ("no idea", 0, "does not report its version; 2.1.300 or newer is needed."),
     ],
 )
 def test_the_version_of_the_client_counts(me: Person, says: str, code: int, words: str) -> None:

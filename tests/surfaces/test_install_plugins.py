@@ -43,7 +43,7 @@ def test_a_plugin_folder_is_for_claude_alone(me: Person) -> None:
     me.has_all()
     for clients in (["codex"], ["claude", "codex"], ["all"]):
         done = me.run("install", *clients, "--plugin", "x", "--yes")
-        assert (done.code, "--plugin is for claude alone" in done.err) == (64, True)
+        assert (done.code, "--plugin works only with claude" in done.err) == (64, True)
 
 
 def test_opencode_gets_ready_for_its_first_plugin_at_once(me: Person) -> None:

@@ -114,7 +114,7 @@ def test_claims_outlive_the_broker_and_are_shown_as_a_tree(home: Home, place: Pa
     shown = run(home, "scopes")
     assert shown.code == 0, shown
     lines = shown.out.splitlines()
-    assert lines[0] == "alice  (offline, advisory: no hook of its client was ever heard)"
+    assert lines[0] == "alice  (offline, advisory: no hook of its client has run yet)"
     assert re.fullmatch(r"  write \S+/real  for 1 h 59 min", lines[1]), lines[1]
     assert re.fullmatch(r"  read  \S+/other \(not beneath\)  for 3 h 59 min", lines[3]), lines[3]
     records = told(run(home, "scopes", "--json"))["scopes"]
@@ -141,7 +141,7 @@ def test_bad_words_are_told_with_an_exit_code(
 
 
 def test_no_family_is_told_as_such(home: Home, place: Path) -> None:
-    assert run(home, "children").out == "No agent has started another.\n"
+    assert run(home, "children").out == "No agent has started a child.\n"
     assert told(run(home, "children", "--json")) == {"children": [], "ended": []}
     assert run(home, "scopes").out == "Nobody has claimed anything.\n"
 

@@ -87,8 +87,7 @@ async def test_a_claim_keeps_the_other_out_and_says_who_has_it(enter: Enter, tmp
     assert owned.data["may_write"] is False
     assert "You may not write there." in owned.text
     assert (
-        "alice (online; advisory, no hook of its client was ever heard):"
-        in (await bob.call("list_scopes")).text
+        "alice (online; advisory, no hook of its client has run yet):" in (await bob.call("list_scopes")).text
     )
     assert (await alice.call("release_scope")).text == "You hold no claims."
     assert (await bob.call("claim_scope", paths=["a.py"])).text.startswith("You hold:")

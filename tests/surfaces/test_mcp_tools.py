@@ -293,7 +293,7 @@ async def test_announce_does_not_take_over_the_name_of_one_who_is_away(enter: En
     fresh = await enter("fresh")
     refused = await fresh.call("announce", name="bob")
     assert refused.data["error"]["code"] == "conflict"
-    assert "given back by the operator" in refused.text
+    assert "only the operator can give away" in refused.text
     assert (await fresh.call("get_messages")).data["messages"] == []
     names = [peer["name"] for peer in (await alice.call("list_peers", all=True)).data["peers"]]
     assert sorted(names) == ["bob", "fresh"]

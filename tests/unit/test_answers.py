@@ -61,9 +61,13 @@ def sent(reply: Sent, to: str | list[str]) -> Answer:
     [
         (Sent(id="m4", status="received"), ["m4 received", "bob's inbox", "later", "get_messages"], False),
         (Sent(id="m4", status="queued"), ["m4 queued", "offline", "within 1 h", "Do not resend"], False),
-        (Sent(status="denied", note="No agent 'bob'. Did you mean bobby?"), ["denied", "bobby?"], True),
+        (
+            Sent(status="denied", note="There is no agent named 'bob'. Did you mean bobby?"),
+            ["denied", "bobby?"],
+            True,
+        ),
         (Sent(status="refused", note="That is you."), ["refused", "That is you."], True),
-        (Sent(id="m4", status="received", note="A repeat: sent once, before."), ["m4", "once"], False),
+        (Sent(id="m4", status="received", note="A repeat: it was already sent once."), ["m4", "once"], False),
     ],
 )
 def test_a_send_to_one_says_how_far_it_got_and_what_to_do(
@@ -81,7 +85,7 @@ def test_a_send_to_several_names_who_was_reached_and_who_was_not_and_why() -> No
     outcomes = [
         Outcome(name="bob", status="received"),
         Outcome(name="carol", status="queued"),
-        Outcome(name="dav", status="denied", note="No agent 'dav'. Did you mean dave?"),
+        Outcome(name="dav", status="denied", note="There is no agent named 'dav'. Did you mean dave?"),
     ]
     said = sent(Sent(id="m4", status="sent", recipients=outcomes), ["bob", "carol", "dav"])
     assert said.text.startswith("m4 sent to 2: bob, carol.")
@@ -91,10 +95,10 @@ def test_a_send_to_several_names_who_was_reached_and_who_was_not_and_why() -> No
 
 
 def test_a_send_that_reached_nobody_says_so_truly() -> None:
-    nobody = Sent(status="sent", note="Nobody was reached.")
+    nobody = Sent(status="sent", note="No recipient was reached.")
     assert "#build" in sent(nobody, "#build").text
     assert "online" in sent(nobody, "broadcast").text
-    missed = [Outcome(name="dav", status="denied", note="No agent 'dav'.")]
+    missed = [Outcome(name="dav", status="denied", note="There is no agent named 'dav'.")]
     listed = sent(Sent(status="sent", recipients=missed), ["dav"]).text
     assert "online" not in listed, "others may be; these names are wrong"
     assert "dav" in listed

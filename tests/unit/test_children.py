@@ -117,7 +117,7 @@ def test_a_child_that_is_not_up_in_time_has_failed(mesh: Family) -> None:
     mesh.sweep()
     assert [event.reason for event in mesh.of_type(ChildFailed)] == [
         "It was not started in time.",
-        "It was not up in time.",
+        "It was not ready in time.",
     ]
 
 
@@ -130,8 +130,8 @@ def test_a_child_that_dies_before_it_is_up_has_failed(mesh: Family) -> None:
     mesh.sweep()
     mesh.run(NoteChildEnd(mesh.agent("two").id, "exited", "usage: two"))
     assert [(event.reason, event.output) for event in mesh.of_type(ChildFailed)] == [
-        ("It ended before it was up.", ""),
-        ("It ended before it was up.", "usage: two"),
+        ("It ended before it was ready.", ""),
+        ("It ended before it was ready.", "usage: two"),
     ]
     assert is_clean(mesh.state)
 
@@ -297,8 +297,8 @@ def test_what_happened_while_the_broker_was_away_is_found(mesh: Family) -> None:
     mesh.sweep(begun=True)
     assert is_clean(mesh.state)
     assert [event.reason for event in mesh.of_type(ChildFailed)] == [
-        "The broker stopped while it was being started.",
-        "It ended before it was up.",
+        "The broker stopped while it was starting.",
+        "It ended before it was ready.",
     ]
     mesh.register("alice", kind="codex")
     assert [body.partition(".")[0] for body in mesh.bodies("alice")] == [
@@ -403,7 +403,7 @@ def test_a_child_stopped_before_it_has_a_process_is_no_more_at_once(mesh: Family
     kid = mesh.agent("kid").id
     assert mesh.run(StopAgent(name="kid"), mesh.caller("alice")).status == "stopping"
     assert is_clean(mesh.state)
-    assert [event.reason for event in mesh.of_type(ChildFailed)] == ["It was to end before it was started."]
+    assert [event.reason for event in mesh.of_type(ChildFailed)] == ["It was stopped before it was started."]
     mesh.run(NoteChildStarted(kid, "kid.1", "token", "window kid"))
     assert is_clean(mesh.state), "what was started meanwhile is nobody's child"
 

@@ -82,11 +82,11 @@ def test_text_goes_in_as_additional_context(name: str) -> None:
 
 
 def test_a_tool_call_is_denied_and_nothing_else() -> None:
-    assert CLAUDE.hooks.deny(parse("PreToolUse"), "outside of your scope") == {
+    assert CLAUDE.hooks.deny(parse("PreToolUse"), "outside your scope") == {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
             "permissionDecision": "deny",
-            "permissionDecisionReason": "outside of your scope",
+            "permissionDecisionReason": "outside your scope",
         }
     }
     with pytest.raises(ValueError, match="keeps nothing"):

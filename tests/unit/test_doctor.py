@@ -61,7 +61,7 @@ def test_a_deaf_session_is_told_what_to_do_by_what_its_configuration_says(tmp_pa
     path.touch()
     os.utime(path, (1_000.0, 1_000.0))
     older, newer = fault(started_at=900.0), fault(started_at=1_100.0)
-    assert "run `tellwire install claude`" in advise_deaf(older, report(path, state="absent"))
+    assert "Run `tellwire install claude`" in advise_deaf(older, report(path, state="absent"))
     assert advise_deaf(older, report(path, notes=(TRUST,), fine=False)) == TRUST
     away = report(path, notes=("`claude` is not on the PATH.",))
     assert "It started before" in advise_deaf(older, away), "where the program is says nothing of its session"

@@ -82,7 +82,7 @@ def test_text_given_at_the_start_of_a_cleared_or_resumed_session_would_be_lost()
 
 
 def test_a_tool_call_is_denied_and_nothing_else() -> None:
-    reason = "outside of your scope"
+    reason = "outside your scope"
     assert GEMINI.hooks.deny(parse("BeforeTool"), reason) == {"decision": "deny", "reason": reason}
     with pytest.raises(ValueError, match="keeps nothing"):
         GEMINI.hooks.deny(parse("AfterTool"), "no")

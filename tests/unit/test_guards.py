@@ -97,7 +97,7 @@ def test_a_file_tells_only_what_touches_the_scope() -> None:
     assert said("/p/src/a", "/p/src") == []
     (code, doc), (_, other) = said("/p/doc", "/p/src/a", "/b/1/x")
     assert code == "scope_outside"
-    assert doc.startswith("/p/doc is outside of your scope. You may write in /p/src only; ask alice for more")
+    assert doc.startswith("/p/doc is outside your scope. You may write in /p/src only; ask alice for more")
     assert other.startswith("/b/1/x is outside")
 
 

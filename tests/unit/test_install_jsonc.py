@@ -202,7 +202,7 @@ def test_a_strict_reader_tells_what_is_not_allowed(text: str, column: int) -> No
 
 
 def test_a_key_that_stands_twice_is_not_edited() -> None:
-    with pytest.raises(BadTextError, match="stands twice"):
+    with pytest.raises(BadTextError, match="occurs twice"):
         jsonc.insert('{"hooks": {}, "hooks": {}}', ("hooks", "Stop", 0), 1)
 
 

@@ -13,7 +13,7 @@ from tellwire.protocol.operations.agents import AgentList, AgentRecord, PathReco
 
 PULL = PathRecord(name="get_messages", works=True)
 TYPING = PathRecord(name="typing", works=True, wakes=True)
-SHUT = PathRecord(name="typing", works=False, note="it does not run in tmux", wakes=True)
+SHUT = PathRecord(name="typing", works=False, note="it is not running in tmux", wakes=True)
 HELD = PathRecord(name="get_messages", works=True, wakes=True)
 
 

@@ -72,7 +72,7 @@ def test_senders_are_told_and_the_mail_waits() -> None:
     ]
     assert (
         mesh.send("alice", "bob", "y", re="m0").note
-        == f"`re` 'm0' is unknown here; sent all the same. {WAITS}"
+        == f"`re` 'm0' is unknown; the message was sent anyway. {WAITS}"
     )
     assert len(mesh.agent("bob").pending) == 3
 

@@ -249,7 +249,7 @@ def test_missing_hidden_and_oneself_are_three_answers_to_a_send(mesh: Mesh) -> N
     hidden, missing, own = (mesh.send("alice", name) for name in ("bob", "nobody", "alice"))
     assert [hidden.status, missing.status, own.status] == ["denied", "denied", "refused"]
     assert "not visible" in hidden.note
-    assert "No agent" in missing.note
+    assert "There is no agent" in missing.note
     assert not missing.suggestions
     assert not mesh.stored
     several = mesh.send("alice", ["bob", "nobody", "alice"])

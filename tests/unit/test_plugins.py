@@ -182,6 +182,6 @@ def test_another_ones_file_in_the_plugins_place_stays(tmp_path: Path, word: str)
     world = World(tmp_path, word)
     world.plugin.parent.mkdir(parents=True)
     world.plugin.write_text("export default 1\n", encoding="utf-8")
-    with pytest.raises(TellwireError, match="not tellwire's"):
+    with pytest.raises(TellwireError, match="not written by tellwire"):
         world.install()
     assert world.plugin.read_text("utf-8") == "export default 1\n"

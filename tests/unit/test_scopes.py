@@ -222,13 +222,13 @@ def test_a_scoped_child_writes_in_its_scope_only(mesh: Family) -> None:
     verdict = mesh.judge("kid", "/p/doc")
     assert not verdict.allowed
     assert verdict.reason == (
-        "/p/doc is outside of your scope. You may write in /p/src only;"
-        " ask alice for more, or leave that to it."
+        "/p/doc is outside your scope. You may write in /p/src only;"
+        " ask alice for more, or leave it to alice."
     )
     assert mesh.judge("kid", "/p/src/a").allowed
     assert mesh.judge("alice", "/p/doc").allowed
     mesh.bear("alice", "reader", scope=[rule("/p", "read")])
-    assert "You may write nowhere" in mesh.judge("reader", "/p/doc").reason
+    assert "You may not write anywhere" in mesh.judge("reader", "/p/doc").reason
     mesh.bear("alice", "free")
     assert mesh.judge("free", "/p/doc").allowed
     assert not mesh.judge("free", "/p/src/a").allowed
@@ -240,7 +240,7 @@ def test_row_delegate_not_subset(mesh: Family) -> None:
     for scope in (write("/p"), write("/p/doc"), [rule("/q", "read")], write("/p/src/a", "/q")):
         with refused("scope_outside") as caught:
             mesh.spawn("kid", "grandkid", scope=scope)
-        assert "outside of the scope of 'kid'" in caught.value.message
+        assert "outside the scope of 'kid'" in caught.value.message
     assert mesh.state.find("grandkid") is None
     mesh.bear("kid", "grandkid", scope=[rule("/p/src/a"), rule("/p/doc", "read")])
     assert mesh.writers("/p/src/a/x") == ["grandkid"]
@@ -385,7 +385,7 @@ def test_enforced_is_only_what_the_client_itself_holds(mesh: Family) -> None:
         started = NoteChildStarted(mesh.agent(name).id, f"{name}.1", f"token-{name}", "", held_by)
         mesh.run(started)
     reply: Scopes = mesh.run(ListScopes(), OPERATOR)
-    unheard = ("advisory", "no hook of its client was ever heard")
+    unheard = ("advisory", "no hook of its client has run yet")
     assert {each.name: (each.enforced, each.why) for each in reply.scopes} == {
         "alice": unheard,
         "asked": unheard,

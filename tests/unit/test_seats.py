@@ -131,7 +131,7 @@ def test_a_session_that_a_hook_tells_later_may_have_lost_its_name_and_hears_so()
     mesh.send("alice", "shop-claude-2")
     late, note = bind(mesh, start(mesh, TWO), "c1")
     assert name(mesh, late) == "shop-claude-3"
-    assert note == "Another session goes on as 'shop-claude', with its mail; you are 'shop-claude-3'."
+    assert note == "Another session has taken over 'shop-claude' and its mail; you are 'shop-claude-3'."
     assert name(mesh, heir) == "shop-claude"
     assert mesh.pending("shop-claude-3") == []
 

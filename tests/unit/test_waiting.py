@@ -77,7 +77,7 @@ def test_what_may_not_wake_says_so_at_once() -> None:
     muted = agent(muted=True, muted_until=NOW + 600)
     assert why_pending(muted, receipt(), IDLE, 0.0, NOW) == "muted for 10 min more"
     for_good = agent(muted=True)
-    assert why_pending(for_good, receipt(), IDLE, 0.0, NOW) == "muted until that is taken back"
+    assert why_pending(for_good, receipt(), IDLE, 0.0, NOW) == "muted until unmuted"
     assert why_pending(muted, receipt(), BUSY, 0.0, NOW) == "", "a turn takes along what waits"
     assert why_pending(agent(), receipt(weak=True), IDLE, 900.0, NOW) == WEAK
 
@@ -89,7 +89,7 @@ def test_an_open_hand_over_says_how_long_and_is_stuck_if_the_client_is_idle() ->
     by_hook = IDLE._replace(ways={"hook:1:1": MID_TURN})
     short, long = NEEDS_S[MID_TURN], NEEDS_S[MID_TURN] + 120
     assert why_open(bob, handed, by_hook, short, NOW) == ""
-    assert "3 min ago, and nothing shows yet" in why_open(bob, handed, by_hook, long, NOW)
+    assert "3 min ago, with no evidence yet" in why_open(bob, handed, by_hook, long, NOW)
     assert why_open(bob, handed, by_hook, long, NOW).endswith("it is idle")
     assert DIALOG in why_open(bob, handed, by_hook._replace(state="waiting", idle=False), long, NOW)
     assert "next call" in why_open(bob, handed, Contact(), long, NOW)

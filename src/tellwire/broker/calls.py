@@ -109,7 +109,7 @@ class LateAnswers:
             source.refuse(n, error)
         except Exception:
             log.exception("%s failed", type(operation).__name__)
-            source.refuse(n, TellwireError("internal", "The broker failed on this call."))
+            source.refuse(n, TellwireError("internal", "The broker failed while handling this call."))
         source.flush()
 
 

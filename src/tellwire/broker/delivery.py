@@ -32,7 +32,7 @@ from tellwire.protocol.frames import format_offer
 from tellwire.protocol.ids import format_id, parse_id
 
 CLAIMED_MAX = 1_024
-ENDED = ("This agent was made to leave.", "Connect again to come back.")
+ENDED = ("This agent was removed by the operator.", "Connect again to come back.")
 """What its client is told."""
 
 _encode = msgspec.json.Encoder().encode

@@ -232,7 +232,9 @@ class Engine:
             self._give_up(queue, tick, error)
         except Exception:
             log.exception("a tick failed; the state is rebuilt from the journal")
-            self._give_up(queue, tick, TellwireError("internal", "The broker failed on this call."))
+            self._give_up(
+                queue, tick, TellwireError("internal", "The broker failed while handling this call.")
+            )
         try:
             self._speak(tick)
         except Exception:
@@ -321,7 +323,7 @@ class Engine:
             return error
         except Exception:
             log.exception("a decision failed: %s", type(command).__name__)
-            return TellwireError("internal", "The broker failed on this call.")
+            return TellwireError("internal", "The broker failed while handling this call.")
 
     def _take(self, tick: Tick, decision: Decision) -> None:
         """Apply the events of a decision, and note what is to be stored and handed over."""
@@ -411,7 +413,7 @@ class Engine:
             self._parked.append(job)
         elif source is not None:
             lacking = self.storage_error or self.low
-            answer = error or lacking or TellwireError("storage_full", "Nothing is stored now.")
+            answer = error or lacking or TellwireError("storage_full", "Nothing can be stored at the moment.")
             tick.answers.append((source, n, answer))
             tick.refused.append((source.caller, command, answer))
 
@@ -493,7 +495,7 @@ def load_state(journal: Journal) -> State:
             batch = parse_batch(commit.data)
         except msgspec.DecodeError as error:
             raise TellwireError(
-                "database_newer", f"The journal holds an event of a newer tellwire at {commit.seq}: {error}."
+                "database_newer", f"The journal has an event from a newer tellwire at {commit.seq}: {error}."
             ) from error
         apply_batch(state, batch, seq=commit.seq, now=commit.at, awake=commit.awake)
     return state
@@ -557,5 +559,5 @@ def dismiss_replaced(tick: Tick) -> None:
         if earlier is not None and earlier.source is not binding.source:
             earlier.source.detach()
             earlier.source.dismiss(
-                TellwireError("session_replaced", "Another session goes on under this name.")
+                TellwireError("session_replaced", "Another session has taken over this name.")
             )

@@ -154,7 +154,7 @@ class Housekeeping:
             TellwireError: `bad_request`, or the disk does not take it.
         """
         if not operation.older_than_s >= 0:
-            raise TellwireError("bad_request", "`older_than_s` must not be below 0.")
+            raise TellwireError("bad_request", "`older_than_s` must not be negative.")
         if self._engine.storage_error is not None:
             raise self._engine.storage_error
         before = self._engine.clock.now - operation.older_than_s

@@ -68,7 +68,7 @@ def prepare_folder(folder: Path) -> None:
         raise TellwireError("forbidden", str(error), "Nothing was started.") from error
     except OSError as error:
         raise TellwireError(
-            "storage_broken", f"{folder} cannot be made: {error}.", "Set TELLWIRE_HOME."
+            "storage_broken", f"Cannot create {folder}: {error}.", "Set TELLWIRE_HOME."
         ) from error
 
 
@@ -111,8 +111,8 @@ def _running(lock: Path) -> TellwireError:
     try:
         pid = int(lock.read_text(encoding="ascii"))
     except (OSError, ValueError):
-        return TellwireError("already_running", "A broker runs already.")
-    return TellwireError("already_running", f"A broker runs already (pid {pid}).")
+        return TellwireError("already_running", "A broker is already running.")
+    return TellwireError("already_running", f"A broker is already running (pid {pid}).")
 
 
 def bind(path: Path) -> socket.socket:
@@ -240,7 +240,7 @@ class Ownership:
         return True
 
 
-LOSSES_ADVICE = "`tellwire audit --acknowledge` at a terminal ends this notice."
+LOSSES_ADVICE = "To dismiss this notice, run `tellwire audit --acknowledge` at a terminal."
 
 
 class Losses:
@@ -302,7 +302,7 @@ class Space:
         low = self._engine.low is not None
         floor = min(self._free_bytes_min, int(SHARE_MAX * total))
         if free < floor * (AGAIN if low else 1):
-            words = f"The disk of {self._folder} is nearly full: {free >> 20} MiB are free."
+            words = f"The disk of {self._folder} is nearly full: {free >> 20} MiB free."
             if not low:
                 log.error("the disk is low: %s", words)
             self._engine.note_space(TellwireError("storage_full", words, SPACE_ADVICE))

@@ -119,7 +119,7 @@ class Journal(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the file back."""
+        """Release the file."""
         ...
 
 

@@ -172,7 +172,7 @@ class Server:
         """Say that the broker stops, and close everything."""
         self.stopping = True
         for connection in list(self.connections):
-            connection.dismiss(TellwireError("stopping", "The broker stops."))
+            connection.dismiss(TellwireError("stopping", "The broker is stopping."))
         self.strangers.tell(last=True)
 
     def above(self, words: list[str]) -> str:
@@ -286,7 +286,9 @@ class Connection(asyncio.Protocol):
         """This connection is another door's from now on."""
         door, transport = self._server.door_for(hello.door), self._transport
         if door is None or transport is None:
-            raise TellwireError("wrong_version", f"This broker has no door for a {hello.door}.")
+            raise TellwireError(
+                "wrong_version", f"This broker does not accept connections of kind {hello.door!r}."
+            )
         self._closing = True
         self._server.connections.discard(self)
         self._server.waiting.discard(self)
@@ -437,7 +439,7 @@ class Connection(asyncio.Protocol):
         if self._closing and self._transport is not None:
             self._transport.abort()
         else:
-            self.dismiss(TellwireError("greeting_missing", "No greeting came in time."))
+            self.dismiss(TellwireError("greeting_missing", "No greeting arrived in time."))
 
 
 def connection_factory(server: Server) -> Callable[[], Connection]:

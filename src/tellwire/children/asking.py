@@ -141,10 +141,12 @@ class Asking:
     def _refusal(self, asked: ChildRecord, ask: AskAgent, *, in_time: bool) -> TellwireError:
         reason, output = self._launcher.words_of(asked.id)
         if self._stopping:
-            return TellwireError("stopping", f"The broker stops; {ask.client} was not asked to the end.")
+            return TellwireError(
+                "stopping", f"The broker is stopping; {ask.client} could not finish its answer."
+            )
         said = f"\n{output}" if output else ""
         if in_time:
             return TellwireError("child_failed", f"{ask.client} did not answer: {reason or NO_ANSWER}{said}")
         limit_s = self._mesh.limits.ask_s if ask.timeout_s is None else ask.timeout_s
-        text = f"{ask.client} did not answer within {limit_s:g} s, and was ended.{said}"
+        text = f"{ask.client} did not answer within {limit_s:g} s and was stopped.{said}"
         return TellwireError("child_failed", text, "Give it more time with `timeout_s`, or ask for less.")

@@ -177,7 +177,7 @@ class Launcher:
         if record.id in self._mesh.state.ended:
             return
         reason, output = self.words_of(record.id)
-        words = f"{record.name!r} did not come up: {reason or 'It was not up in time.'}"
+        words = f"{record.name!r} did not start: {reason or 'It was not ready in time.'}"
         raise TellwireError("child_failed", f"{words}\n{output}" if output else words)
 
     def is_gone(self, agent_id: str) -> bool:
@@ -319,8 +319,8 @@ class Launcher:
             if not is_alive(process) or agent.online:
                 return  # its end is told elsewhere
             reason = (
-                f"It was not connected to tellwire within {self._mesh.limits.child_up_s:.0f} s. "
-                f"`tellwire install {BY_KIND[agent.kind].name} --check` tells whether it is set up."
+                f"It did not connect to tellwire within {self._mesh.limits.child_up_s:.0f} s. "
+                f"`tellwire install {BY_KIND[agent.kind].name} --check` says whether it is set up."
                 if dialog is None
                 else _asks(agent.kind, dialog, child.cwd)
             )
@@ -404,7 +404,7 @@ class Launcher:
             answer = await asyncio.to_thread(processes.answer_in, folder)
             self._mesh.submit_own(NoteChildEnd(agent_id, how, answer, code))
         elif child.task:
-            self._fail(agent_id, "It ended before it was up.", output[-OUTPUT_CHARS_MAX:])
+            self._fail(agent_id, "It ended before it was ready.", output[-OUTPUT_CHARS_MAX:])
         else:
             # The last words of a program without a window are its result, unless a turn has told them.
             result = "" if child.result or how == "asked" else said
@@ -428,5 +428,5 @@ class Launcher:
 
 def _asks(kind: str, what: str, cwd: str) -> str:
     """Why a client that waits for its human is no child, and how to go on."""
-    go_on = f"start {BY_KIND[kind].program} once in {cwd} and answer, then spawn again"
-    return f"It asks {what}, which is its human's to answer: {go_on}."
+    go_on = f"start {BY_KIND[kind].program} once in {cwd}, answer, then spawn again"
+    return f"It asks {what}, which only its human may answer: {go_on}."

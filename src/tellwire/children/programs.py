@@ -47,19 +47,19 @@ def command_line(
     if client == COMMAND:
         words = list(command)
         if not words:
-            return Unstartable("No command is given.", "Give the program and its words in `command`.")
+            return Unstartable("No command was given.", "Give the program and its arguments in `command`.")
     else:
         known = BY_KIND.get(client)
         if known is None:
             kinds = ", ".join(STARTABLE)
-            return Unstartable(f"No client {client[:40]!r} is known.", f"Use one of {kinds}.")
+            return Unstartable(f"Unknown client {client[:40]!r}.", f"Use one of {kinds}.")
         first = known.launch.headless if headless else known.launch.window
         ask = known.launch.ask_headless if headless else known.launch.ask
         words = [known.program, *first, *command, *bounds, *ask, prompt]
     found = find_program(words[0], env)
     if found is None:
         package = BY_KIND[client].npm if client in BY_KIND else ""
-        advice = f"Install it: npm install -g {package}" if package else "Give its whole path."
+        advice = f"Install it with `npm install -g {package}`." if package else "Give its full path."
         return Unstartable(f"{words[0][:80]!r} is not installed.", advice)
     return [found, *words[1:]]
 

@@ -1,4 +1,4 @@
-"""The whole command line, in click. `main` comes here for all that the fast commands leave over."""
+"""The whole command line, in click; `main` uses it for everything that the fast commands do not handle."""
 
 from __future__ import annotations
 
@@ -27,25 +27,24 @@ from tellwire.version import VERSION
 EPILOG = """\
 \b
 Exit codes:
-   0  done                                  69  no broker can be reached
+   0  done                                  69  the broker cannot be reached
   64  wrong usage, or a malformed field     70  a bug in tellwire
-  65  too large, or in conflict             74  storage failed, or nobody reads the output
-  68  no such agent or message              75  try again later, or no reply in time
-                                            77  not allowed to this caller
+  65  too large, or a conflict              74  storage or output failed
+  68  no such agent, message or link        75  try again later, or no reply in time
+                                            77  not permitted
 
 \b
 Environment:
-  TELLWIRE_HOME   where the data is (default: ~/.local/state/tellwire)
+  TELLWIRE_HOME   where the data is stored (default: ~/.local/state/tellwire)
   TELLWIRE_...    any setting, see `tellwire settings`
-  NO_COLOR       no colour, even on a terminal
-  COLUMNS        the width of tables
+  NO_COLOR        turn colour off
+  COLUMNS         width of tables
 
 \b
 A first conversation:
-  tellwire register bob
-  tellwire send bob "Could you look at the parser?" --as alice --wait 10min
-  tellwire inbox --as bob                     (in another terminal)
-  tellwire send alice "Looks good." --as bob --re ID
+  tellwire inbox --as bob --wait 10min                  (bob waits for mail)
+  tellwire send bob "Is the parser done?" --wait 10min  (in a second terminal)
+  tellwire send operator "It is." --as bob --re ID      (in the first again)
 """
 
 
@@ -58,16 +57,15 @@ A first conversation:
 def cli() -> None:
     """Coding agents that talk to each other.
 
-    Agents and programs have names. You send to a name; the message is on disk when the command returns, it
-    reaches the agent exactly once, and you can see how far it got. The broker between them is started by
-    itself.
+    Agents and programs have names. You send to a name. When the command returns, the message is on disk; it
+    reaches the agent exactly once, and you can see how far it got. The broker starts automatically.
 
-    Who speaks: with `--as NAME` that agent, if it has no client of its own. Without it, beneath an agent,
-    that agent; at a terminal you, as `operator`. Every command has `--json`.
+    In a terminal you act as `operator`; a command that an agent runs acts as that agent. `--as NAME` acts as
+    another agent, if that one has no running client. Every command that prints a result has `--json`.
     """
 
 
-cli.add_section("Talk", [messages.send, messages.inbox, messages.broadcast, messages.message_status])
+cli.add_section("Messages", [messages.send, messages.inbox, messages.broadcast, messages.message_status])
 cli.add_section("Conversations", [links.link, watching.watch, links.listen, links.unlisten, links.checkpoint])
 cli.add_section(
     "Agents and topics",
@@ -100,7 +98,7 @@ cli.add_section(
     ],
 )
 cli.add_section("Agent CLIs and other MCP clients", [install.install, install.uninstall, mcp.mcp])
-cli.add_section("The record", [records.history, records.search, records.tail, audit.audit, records.purge])
+cli.add_section("History", [records.history, records.search, records.tail, audit.audit, records.purge])
 cli.add_section(
     "The broker",
     [broker.up, broker.down, broker.status, doctor.doctor, broker.show_settings, broker.completion],

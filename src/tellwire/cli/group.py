@@ -85,7 +85,7 @@ class Group(click.Group):
 
 
 def _tell(error: click.ClickException) -> None:
-    """Say what was wrong with the words; they may be anybody's."""
+    """Print a usage error; its text may contain anything that was typed."""
     told = io.StringIO()
     error.show(told)
     write(told.getvalue(), ERR)

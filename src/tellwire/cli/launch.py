@@ -50,8 +50,8 @@ def detach(run: Run | None = None) -> tuple[int, str]:
             return 0, ""
     _, status = os.waitpid(pid, 0)
     if os.WIFSIGNALED(status) and not said:
-        return KILLED, "The broker was killed while it started.\n"
-    words = said.decode(errors="replace") or "The broker ended without a word.\n"
+        return KILLED, "The broker was killed while starting.\n"
+    words = said.decode(errors="replace") or "The broker ended without an error message.\n"
     return os.waitstatus_to_exitcode(status) or 70, words
 
 

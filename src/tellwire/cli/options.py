@@ -1,4 +1,4 @@
-"""What the commands share in reading their words: options, durations, moments, completion of names."""
+"""How the commands parse their arguments: shared options, durations, times, completion of names."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Duration(click.ParamType[float]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read it."""
+        """Convert the argument, or fail with an example."""
         if isinstance(value, int | float):
             return float(value)
         text = str(value).strip().lower()
         parts = _PART.findall(text)
         if not parts or "".join(_PART.sub("", text).split()) or (len(parts) > 1 and text[-1].isdigit()):
-            self.fail(f"{value!r} is not a duration: say 90, 90s, 15min, 2h or 7d.", param, ctx)
+            self.fail(f"{value!r} is not a duration. Use for example 90s, 15min, 2h or 7d.", param, ctx)
         return sum(float(count) * UNIT_S[unit] for count, unit in parts)
 
 
@@ -44,7 +44,7 @@ class Moment(Duration):
     name = "when"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read it."""
+        """Convert the argument, or fail with an example."""
         if isinstance(value, int | float):
             return float(value)
         try:
@@ -61,13 +61,13 @@ def note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
 
 def json_option(function: F) -> F:
     """`--json`."""
-    words = "One JSON document, with every field, instead of text."
+    words = "Print one JSON document with every field."
     return click.option("--json", "as_json", is_flag=True, callback=note_json, help=words)(function)
 
 
 def jsonl_option(function: F) -> F:
     """`--json` of a stream."""
-    words = "One JSON document per line."
+    words = "Print one JSON document per line."
     return click.option("--json", "as_json", is_flag=True, callback=note_json, help=words)(function)
 
 

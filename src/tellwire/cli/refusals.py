@@ -13,13 +13,13 @@ from tellwire.cli.shapes import whole_sent
 from tellwire.protocol.errors import ERRORS
 
 ADVICE = {
-    "not_registered": "Say who speaks: `--as NAME`.",
-    "name_invalid": "Say who speaks: `--as NAME`, of letters, digits, '.', '_' and '-'.",
-    "unknown_agent": "List the agents: `tellwire list --all`.",
-    "unknown_message": "Use the id that `tellwire send` printed; a script says with `--as` whose.",
-    "confirmation_needed": "If you mean it, add `--confirm`.",
-    "conflict": "Leave `--key` out for a new message.",
-    "timeout": "Try again; a send is harmless to repeat with its `--key`.",
+    "not_registered": "Say who you are with `--as NAME`.",
+    "name_invalid": "Say who you are with `--as NAME`: letters, digits, '.', '_' and '-'.",
+    "unknown_agent": "List all agents with `tellwire list --all`.",
+    "unknown_message": "Use the id that `tellwire send` printed; in a script also give `--as NAME`.",
+    "confirmation_needed": "To go ahead, add `--confirm`.",
+    "conflict": "For a new message, leave out `--key`.",
+    "timeout": "Try again; with the same `--key` it is safe to repeat a send.",
 }
 """What to do, said for the command line; used where a refusal brings only the table's own advice."""
 OUTCOMES = {"denied": "unknown_agent", "refused": "address_invalid", "timeout": "timeout"}

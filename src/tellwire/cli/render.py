@@ -102,7 +102,7 @@ def render_agents(reply: Facts, *, now: float, screen: Screen) -> str:
         columns.append(Column("PROJECT", [_folder(agent.get("group", "")) for agent in agents], rank=5))
     if any(agent.get("capabilities") for agent in agents):
         columns.append(Column("CAN", [clean(", ".join(agent.get("capabilities", []))) for agent in agents]))
-    text = render_table(columns, screen) if agents else "Nobody is online here.\n"
+    text = render_table(columns, screen) if agents else "No other agents are online in this project.\n"
     hidden = reply.get("hidden", 0)
     if hidden:
         word = "is" if hidden == 1 else "are"
@@ -121,7 +121,7 @@ def _terminals(agents: list[Facts]) -> list[Column]:
 
 
 def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
-    """All that is known of one agent."""
+    """Everything that is known about one agent."""
     joined = format_age(now - agent.get("connected_at", 0.0))
     seen = agent.get("last_heartbeat", 0.0)
     rows = [
@@ -144,7 +144,7 @@ def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
 
 
 def wake_words(agent: Facts) -> str:
-    """The way by which an idle agent is reached now; empty if its client is not one that is woken."""
+    """The path by which an idle agent is woken now; empty for a client that is never woken."""
     if agent.get("deaf"):
         return DEAF
     if agent.get("muted"):
@@ -160,9 +160,9 @@ def wake_words(agent: Facts) -> str:
 
 def _path(path: Facts, now: float) -> str:
     last = path.get("last_at")
-    words = ["works" if path["works"] else "unproved" if path.get("unproved") else "does not work now"]
+    words = ["works" if path["works"] else "unproved" if path.get("unproved") else "not working now"]
     words += [path["note"]] if path.get("note") else []
-    words.append("never seen to work" if last is None else f"last worked {format_age(now - last)}")
+    words.append("never used" if last is None else f"last used {format_age(now - last)}")
     return "; ".join(words)
 
 
@@ -177,7 +177,7 @@ def _muted(agent: Facts, now: float) -> str:
     until = agent.get("muted_until", 0.0)
     if not agent.get("muted"):
         return ""
-    return f"for {format_duration(until - now)} more" if until else "until it is taken back"
+    return f"for {format_duration(until - now)} more" if until else "until unmuted"
 
 
 def render_pairs(rows: list[tuple[str, str]], screen: Screen) -> str:
@@ -211,11 +211,11 @@ def render_sent(sent: Facts, to: str, *, screen: Screen) -> str:
     reached = sum(outcome["status"] in ("received", "queued") for outcome in recipients)
     words = {
         "received": f"{to} is online",
-        "queued": f"{to} is offline; it is kept until {to} is back",
+        "queued": f"{to} is offline and gets it on return",
         "sent": f"to {counted(reached, 'agent')}",
     }
     if why:
-        words["queued"] = f"{to} is online, but nothing reaches it now; it is kept"
+        words["queued"] = f"{to} is online but cannot be reached now"
     parts = [
         sent.get("id", ""),
         screen.paint(status, STATUS_STYLES.get(status, "dim")),

@@ -91,7 +91,7 @@ def render_verdict(verdict: dict[str, Any], *, screen: Screen) -> str:
     findings, unnamed = verdict["findings"], verdict["unnamed"]
     size = ", ".join(counted(verdict[f"{noun}s"], noun) for noun in ("commit", "event", "message"))
     if not findings:
-        begins = f", kept from event {verdict['begins'] + 1} on" if verdict["begins"] else ""
+        begins = f", starting at event {verdict['begins'] + 1}" if verdict["begins"] else ""
         lines = [f"{screen.paint('proved', 'green')}  {size}{begins}", f"head    {verdict['head']}"]
         return "\n".join(lines) + "\n"
     count = len(findings) + unnamed
@@ -102,4 +102,4 @@ def render_verdict(verdict: dict[str, Any], *, screen: Screen) -> str:
         Column("WHY", [clean(finding["text"]) for finding in findings]),
     ]
     text += render_table(columns, screen)
-    return text + (f"{unnamed} more are not listed.\n" if unnamed else "")
+    return text + (f"{unnamed} more not listed.\n" if unnamed else "")

@@ -107,7 +107,7 @@ def tell_unwritten(error: Exception) -> int:
     cause = error.__cause__ or error
     if not isinstance(cause, BrokenPipeError):
         try:
-            write(f"tellwire: The output cannot be written: {cause}.\n", ERR)
+            write(f"tellwire: Cannot write the output: {cause}.\n", ERR)
         except UnwrittenError:
             return EXIT_UNWRITTEN
     return EXIT_UNWRITTEN

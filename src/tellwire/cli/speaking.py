@@ -29,7 +29,7 @@ PROGRAM = f"cli {VERSION}"
 
 
 def ask(operation: Operation[T], *, settings: Settings | None = None, autostart: bool = True) -> T:
-    """Ask for one operation, as whoever the broker finds this process to be.
+    """Call one operation, as whatever caller the broker takes this process for.
 
     Raises:
         TellwireError: refused, or no broker can be reached.
@@ -161,8 +161,8 @@ class Speaker(Agent):
                 count = len(self._inbox.offered) + self.waiting
                 raise TellwireError(
                     "limit_exceeded",
-                    f"{message_id} was sent, but {count} unread messages wait before any reply.",
-                    "Read them with `tellwire inbox`.",
+                    f"{message_id} was sent, but {count} unread messages come before any reply.",
+                    "Read them first, with `tellwire inbox`.",
                 )
             if not await self._wait(deadline):
                 return None
@@ -175,5 +175,5 @@ def client_to(settings: Settings, **callbacks: Any) -> Client:
 
 
 def _calm_log() -> None:
-    """What the client notes for programs is told by the commands themselves."""
+    """Silence the client's log: the commands report errors themselves."""
     logging.getLogger("tellwire").addHandler(logging.NullHandler())

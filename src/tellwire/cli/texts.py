@@ -53,7 +53,7 @@ def width_of(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Clean text in at most so many columns; what is left off shows as an ellipsis."""
+    """Cut clean text to a number of columns; an ellipsis marks the cut."""
     if width_of(text) <= width:
         return text
     kept, used = "", 0
@@ -66,7 +66,7 @@ def cut(text: str, width: int) -> str:
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """Clean text filled up with spaces to so many columns."""
+    """Pad clean text with spaces to a number of columns."""
     spaces = " " * (width - width_of(text))
     return spaces + text if right else text + spaces
 

@@ -62,9 +62,9 @@ def here() -> str:
 
 def note_of_peek(name: str) -> str:
     """Said when somebody else takes the mail that was asked for."""
-    return f"{name} has a client of its own, which gets its mail: this is only a look.\n"
+    return f"{name} has a running client, which gets its mail; nothing was taken from the inbox.\n"
 
 
 def note_of_new(name: str) -> str:
     """Said when asking for mail made the agent."""
-    return f"{name} was not known; it is registered now.\n"
+    return f"{name} is new here; it has been registered.\n"

@@ -185,11 +185,11 @@ class Agent(KinCalls, LinkCalls, PastCalls):
     # -- others ---------------------------------------------------------------------------------------
 
     async def peers(self, *, all: bool = False, capability: str | None = None) -> list[Peer]:
-        """Who is online in this project; with `all`, everyone known on this machine."""
+        """List the agents that are online in this project; with `all`, every agent on this machine."""
         return (await self._connected.call(ListAgents(all=all, capability=capability))).agents
 
     async def peer(self, name: str) -> Peer:
-        """All that is known of one agent."""
+        """Everything that is known about one agent."""
         return await self._connected.call(GetAgent(name=name))
 
     async def update(
@@ -272,7 +272,7 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         except TellwireError as error:
             if error.code != "timeout":
                 raise
-            note = f"No broker confirmed it; send it again with key={operation.key!r}."
+            note = f"The broker did not confirm it; send it again with key={operation.key!r}."
             return Receipt(status="timeout", note=note)
         if re is not None and sent.id and self._inbox.is_answer(re, to):
             self._inbox.settle([re])

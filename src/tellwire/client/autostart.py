@@ -38,7 +38,7 @@ async def connect_or_start(connect: Callable[[], Awaitable[T]], launch: Launch |
         return await connect()
     except OSError as error:
         if launch is None:
-            raise TellwireError("unreachable", "No broker runs.") from error
+            raise TellwireError("unreachable", "No broker is running.") from error
     lock = await _take_start_lock(launch.lock)
     deadline = asyncio.get_running_loop().time() + START_S
     try:
@@ -47,7 +47,7 @@ async def connect_or_start(connect: Callable[[], Awaitable[T]], launch: Launch |
                 return await connect()  # somebody else may have started it while we waited
             except OSError as error:
                 if asyncio.get_running_loop().time() > deadline:
-                    raise TellwireError("unreachable", f"The broker does not listen: {error}.") from error
+                    raise TellwireError("unreachable", f"The broker is not listening: {error}.") from error
             if not await _start(launch):
                 await asyncio.sleep(LOCK_POLL_S)  # one is just coming up, or going down
     finally:
@@ -59,7 +59,9 @@ async def _take_start_lock(path: Path) -> int:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise TellwireError("unreachable", f"No broker runs, and {path} cannot be made: {error}.") from error
+        raise TellwireError(
+            "unreachable", f"No broker is running, and {path} cannot be created: {error}."
+        ) from error
     try:
         async with asyncio.timeout(START_S):
             while True:
@@ -73,7 +75,7 @@ async def _take_start_lock(path: Path) -> int:
         os.close(fd)
         if isinstance(error, TimeoutError):
             raise TellwireError(
-                "unreachable", "Another program has been starting the broker for long."
+                "unreachable", "Another program has been trying to start the broker for too long."
             ) from None
         raise
 

@@ -153,7 +153,7 @@ class Client:
             future.set_exception(self.failure)
             return future
         if len(self._open) >= OPEN_CALLS_MAX:
-            future.set_exception(TellwireError("limit_exceeded", "Too many calls wait for an answer."))
+            future.set_exception(TellwireError("limit_exceeded", "Too many calls are waiting for an answer."))
             return future
         self._number = number = self._number + 1
         frame = format_call(number, operation)
@@ -279,7 +279,7 @@ class Client:
             if self._on_connected is not None:
                 await self._on_connected(connection, self.welcome)
             if not connection.alive:  # lost while its last answer was on the way to us
-                raise TellwireError("unreachable", "The broker went away in the middle of joining.")
+                raise TellwireError("unreachable", "The broker went away while joining.")
         except BaseException:
             connection.close()
             raise
@@ -299,7 +299,7 @@ class Client:
         goodbye = connection.goodbye
         if self._joining is not None and not self._joining.done():
             self._joining.set_exception(
-                goodbye or TellwireError("unreachable", "The broker went away in the middle of joining.")
+                goodbye or TellwireError("unreachable", "The broker went away while joining.")
             )
         if goodbye is not None and goodbye.code in FINAL:
             self._fail(goodbye)
@@ -320,7 +320,7 @@ class Client:
                 await self._reconnect()
         except Exception as error:
             log.exception("the connection cannot be kept")
-            self._fail(TellwireError("internal", f"The connection cannot be kept: {error!r}."))
+            self._fail(TellwireError("internal", f"The connection failed for good: {error!r}."))
 
     async def _reconnect(self) -> None:
         attempt = 0

@@ -125,7 +125,9 @@ class Connection(asyncio.BufferedProtocol):
         del exc
         self._transport = None
         if not self._welcome.done():
-            error = self.goodbye or TellwireError("unreachable", "The broker closed the connection at once.")
+            error = self.goodbye or TellwireError(
+                "unreachable", "The broker closed the connection immediately."
+            )
             self._welcome.set_exception(error)
             self._welcome.exception()  # looked at, even if nobody waits for it any more
         self._on_lost(self)

@@ -39,7 +39,7 @@ class LinkCalls:
         return await self._connected.call(AddMember(link=link, name=name, role=role, share=share))
 
     async def leave_link(self, link: str) -> None:
-        """Leave a link; the others go on while two remain."""
+        """Leave a link; it stays open while two members remain."""
         await self._connected.call(LeaveLink(link=link))
 
     async def close_link(

@@ -155,7 +155,7 @@ class FetchFor(msgspec.Struct, frozen=True):
     call: str
     room: int
     in_bytes: bool = False
-    """The room is in bytes of UTF-8, not in characters."""
+    """Count bytes of UTF-8 instead of characters."""
 
 
 class NoteEvidence(msgspec.Struct, frozen=True):

@@ -231,8 +231,8 @@ def check_caller(operation: Operation[Any], context: Context) -> None:
     if context.caller.adrift and AGENT not in operation.callers:
         raise TellwireError(
             "forbidden",
-            f"It cannot be told that no agent started this program; it may not call {operation.word()}.",
-            "Run the command at a terminal.",
+            f"This program may have been started by an agent, so it may not call {operation.word()}.",
+            "Run the command in a terminal.",
         )
     if context.caller.kind in operation.callers:
         return

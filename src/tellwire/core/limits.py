@@ -17,76 +17,76 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     mailbox_messages_max: int = 10_000
     mailbox_bytes_max: int = 64 * 1024 * 1024
     reserve_messages_max: int = 1_000
-    """Beyond a full inbox, for what a parent hears of its children."""
+    """Space beyond a full inbox for a parent's notices about its children."""
     reserve_bytes_max: int = 16 * 1024 * 1024
     recipients_max: int = 256
     broadcast_unconfirmed_max: int = 50
-    """A broadcast to more than this must be confirmed."""
+    """A broadcast to more agents than this must be confirmed."""
     agents_max: int = 10_000
     topics_max: int = 256
     """Subscriptions of one agent."""
     capabilities_max: int = 64
     text_length_max: int = 128
-    """A capability, kind, session or request key."""
+    """Length of a capability, kind, session or request key."""
     metadata_bytes_max: int = 8 * 1024
     ids_max: int = 1_000
     """Message ids in one call."""
     window_messages_max: int = 128
-    """Messages a connected client may hold unconfirmed."""
+    """Messages that a connected client may hold unconfirmed."""
     window_bytes_max: int = 512 * 1024
     peek_max: int = 200
-    """Messages in one answer: of an inbox, of history, of a search."""
+    """Messages in one reply: of an inbox, of history, of a search."""
     take_chars_max: int = 24_000
-    """Text of one fetch: every client known takes so much in one tool result."""
+    """Characters in one fetch; every known client accepts this much in one tool result."""
     page_bytes_max: int = 512 * 1024
-    """Of the bodies in one answer out of history."""
+    """Bytes of message bodies in one page of history."""
     audit_rows_max: int = 1_000
     ttl_s: float = 3_600.0
     ttl_s_max: float = 30 * 86_400.0
     forget_after_s: float = 30 * 86_400.0
-    """An agent away this long, without mail, is forgotten."""
+    """An agent that has been offline this long and has no mail is deleted."""
     peers_max: int = 256
     """Peers of one agent."""
     claims_max: int = 64
-    """Rules that one agent holds."""
+    """Claims that one agent may hold."""
     claim_s: float = 4 * 3_600.0
-    """A claim lasts so long unless it is made again."""
+    """How long a claim lasts unless it is renewed."""
     claim_s_max: float = 7 * 86_400.0
     children_max: int = 16
-    """Of one parent."""
+    """Running children of one parent."""
     children_all_max: int = 64
-    """On the machine."""
+    """Running children on the machine."""
     child_depth_max: int = 4
-    """Generations of children beneath an agent that nobody started."""
+    """How many levels of children an agent may have below it."""
     child_up_s: float = 60.0
-    """A child that is not up by then has failed."""
+    """How long a child may take to start."""
     ask_s: float = 300.0
-    """An agent that is asked one question has answered by then, unless it is given another time."""
+    """How long `ask_agent` waits for an answer by default."""
     ask_s_max: float = 3_600.0
     expire_batch_max: int = 1_000
     mute_s_max: float = 30 * 86_400.0
-    """An agent is muted for so long at most, if it is for a time."""
+    """The longest time for which an agent can be muted with `for_s`."""
     links_max: int = 64
     """Open links of one agent."""
     links_listed_max: int = 100
-    """In one answer."""
+    """Links in one reply."""
     link_members_max: int = 32
     link_turns_max: int = 40
-    """Turns on a link without a person's word; then it pauses."""
+    """Turns on a link without a message from a person; then it pauses."""
     link_hops_max: int = 60
-    """Turns in a chain, each started by the one before, over whatever links; then the link pauses."""
+    """Turns in a chain, each started by the one before, on any links; then the link pauses."""
     chain_turns_max: int = 40
-    """Turns in a row that agents begin in each other by messages alone; what comes then wakes nobody."""
+    """Turns in a row started only by messages between agents; further messages then wake nobody."""
     wake_retry_s: float = 60.0
-    """After a woken turn that failed the next wake comes after this, then after 5 and 15 times this."""
+    """Delay before a failed wake is retried; then 5 and 15 times this."""
     listeners_max: int = 64
-    """Of one agent, and agents one listens to."""
+    """Listeners of one agent, and agents that one agent listens to."""
     overdue_after_s: float = 1_800.0
-    """An agent with listeners that tells of no end for so long is reported to them."""
+    """An agent that has finished no turn for this long is reported to its listeners."""
     sender_bytes_max: int = 1 << 30
-    """Bytes of one sender's messages that are kept, delivered ones included."""
+    """Bytes stored per sender, delivered messages included."""
     sends_per_s_max: float = 50_000.0
-    """Of one caller; a burst of one second's worth is free."""
+    """Sends per second of one caller; a burst of one second's worth is allowed."""
 
 
 DEPTH_MAX = 32
@@ -114,7 +114,7 @@ def check_numbers(value: Any, what: str) -> None:
     layer = [value]
     while layer:
         if any(isinstance(each, int) and not -(1 << 63) <= each < 1 << 64 for each in layer):
-            raise TellwireError("limit_exceeded", f"The {what} has an integer beyond 64 bits.")
+            raise TellwireError("limit_exceeded", f"The {what} contains an integer of more than 64 bits.")
         layer = [item for each in layer for item in _children(each)]
 
 

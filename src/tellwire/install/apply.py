@@ -25,7 +25,7 @@ def carry_out(changes: Sequence[Change], home: str) -> None:
         records = load_records(home)
         for change in changes:
             if look(change.path) != change.seen or change.old != _known(records, change):
-                words = f"{change.path} was changed in the meantime."
+                words = f"{change.path} was changed by another program in the meantime."
                 raise TellwireError("conflict", words, "Run the command again.")
         done: list[Change] = []
         try:

@@ -68,7 +68,7 @@ def check(client: Client, targets: Sequence[Target], found: Found) -> Report:
         files.append(_file_state(target, document))
         notes += _switches(client, target, document) if present else []
     state = _state(files, some=some, former=bool(former))
-    notes += [f"Entries of the old name, {FORMER}, are in {', '.join(former)}."] if former else []
+    notes += [f"There are entries from the old name, {FORMER}, in {', '.join(former)}."] if former else []
     if state == "outdated" and trusted is not None and client.trust is not None:
         notes.append(client.trust.again)
     wrong = complaint(client, found) if found.program else ""
@@ -110,7 +110,7 @@ def _look_at_trust(client: Client, target: Target, document: Any) -> tuple[bool 
     off = client.trust.switched_off(document, hooks, path=target.path, notes=noted)
     doubts = [] if trusted else [client.trust.lacking]
     return trusted, doubts + (
-        [f"Switched off in {client.title}: the hooks of {', '.join(off)}."] if off else []
+        [f"{client.title} has these hooks turned off: {', '.join(off)}."] if off else []
     )
 
 
@@ -118,7 +118,7 @@ def _switches(client: Client, target: Target, document: Any) -> list[str]:
     """Settings that switch all hooks off."""
     hooks = any(isinstance(entry, Hooks) for entry in target.entries)
     return [
-        f"{target.path} switches all hooks off: {'.'.join(each.path)}."
+        f"{target.path} turns all hooks off: {'.'.join(each.path)}."
         for each in client.switches
         if hooks and reach(document, each.path) is each.value
     ]

@@ -59,7 +59,9 @@ def _read(path: str) -> HookEndpoint | None:
         ) from error
     if not 0 < known.port < 65_536 or not known.token.isalnum() or not known.token.isascii():
         raise TellwireError(
-            "bad_request", f"{path}: no such port or token.", "Delete it, then run `tellwire install all`."
+            "bad_request",
+            f"{path}: the port or the token is not valid.",
+            "Delete it, then run `tellwire install all`.",
         )
     return known
 

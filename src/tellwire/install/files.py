@@ -70,7 +70,7 @@ def check_writable(path: str, seen: Snapshot) -> None:
         raise TellwireError(
             "forbidden",
             f"{where} is read-only.",
-            "Make it writable, or add the entries of `--dry-run` where the file is made.",
+            "Make it writable, or add the entries shown by `--dry-run` wherever the file is generated.",
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise TellwireError("forbidden", f"The folder {folder} is read-only.", "Make it writable.")
@@ -113,7 +113,7 @@ def backup_name(path: str) -> str:
         if not os.path.lexists(name):
             return name
     raise TellwireError(
-        "limit_exceeded", f"There are {BACKUPS_MAX} backups of {path}.", "Delete the old ones."
+        "limit_exceeded", f"There are already {BACKUPS_MAX} backups of {path}.", "Delete the old ones."
     )
 
 
@@ -134,8 +134,8 @@ def locked(home: str) -> Generator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    words = "Another `tellwire install` or `uninstall` runs."
-                    raise TellwireError("already_running", words, "Wait until it has ended.") from None
+                    words = "Another `tellwire install` or `uninstall` is running."
+                    raise TellwireError("already_running", words, "Try again when it has finished.") from None
                 time.sleep(POLL_S)
         yield
     finally:
@@ -145,5 +145,5 @@ def locked(home: str) -> Generator[None]:
 def refused(path: str, error: OSError) -> TellwireError:
     """What the disk refused, in our words."""
     code = "storage_full" if error.errno in (28, 122) else "forbidden"
-    advice = "Free disk space." if code == "storage_full" else "Look at its owner and mode."
+    advice = "Free disk space." if code == "storage_full" else "Check its owner and mode."
     return TellwireError(code, f"{path}: {error.strerror or error}.", advice)

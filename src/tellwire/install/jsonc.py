@@ -90,7 +90,7 @@ class Parser:
         sign = self.text[self.at : self.at + 1]
         if sign in ("{", "["):
             if depth >= DEPTH_MAX:
-                raise self._bad("too many brackets within each other")
+                raise self._bad("brackets are nested too deeply")
             return self._container(sign == "{", depth)
         pattern = _STRING if sign == '"' else _WORD
         node = Node(self.at, self._scalar(pattern))
@@ -192,7 +192,7 @@ def find(text: str, node: Node, path: Path) -> Node | None:
     for key in path:
         found = [part for part in node.parts if part.key == key]
         if len(found) > 1:
-            raise BadTextError(text, found[1].place, f"the key {key!r} stands twice")
+            raise BadTextError(text, found[1].place, f"the key {key!r} occurs twice")
         if not found:
             return None
         node = found[0]

@@ -158,7 +158,7 @@ def _encoded(target: Target, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        words = f"{target.path} cannot name a path that is not UTF-8."
+        words = f"{target.path} cannot contain a path that is not UTF-8."
         raise TellwireError("bad_request", words, "Move tellwire, or its home, to another folder.") from error
 
 
@@ -329,8 +329,8 @@ def _prove(target: Target, before: Any, text: str, *, installed: bool, record: R
     if not same or not fine:
         raise TellwireError(
             "bad_request",
-            f"{target.path} is written in a way that tellwire cannot edit safely; it is unchanged.",
-            "Edit it by hand: `--dry-run --json` of an empty file shows the entries.",
+            f"{target.path} is written in a way that tellwire cannot edit safely; it was not changed.",
+            "Edit it by hand; `--dry-run --json` with an empty file shows the entries.",
         )
 
 
@@ -351,7 +351,7 @@ def _foreign(document: Any, target: Target) -> Any:
 
 def _bad(path: str, error: BadTextError) -> TellwireError:
     words = f"{path}, line {error.line}, column {error.column}: {error.why}."
-    return TellwireError("bad_request", words, "Correct the file first; it is unchanged.")
+    return TellwireError("bad_request", words, "Fix the file first; it was not changed.")
 
 
 def _lines(data: bytes | None) -> list[str]:

@@ -21,7 +21,7 @@ def prepare(client: Client, program: str, env: Mapping[str, str], cwd: str) -> s
     if not client.prepare or not program:
         return ""
     kept = {name: value for name, value in kept_environment(env).items() if not name.startswith("TELLWIRE_")}
-    failed = f"{client.title} could not get ready for plugins now: its next start may take a minute."
+    failed = f"{client.title} could not prepare for plugins now; its next start may take a minute."
     try:
         child = subprocess.Popen(
             [program, *client.prepare],

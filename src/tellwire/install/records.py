@@ -72,11 +72,11 @@ def load_records(home: str) -> Records:
         raise TellwireError(
             "bad_request",
             f"{path} is damaged: {error}.",
-            "Move it away; tellwire then finds its entries by their looks.",
+            "Move it away; tellwire then recognises its entries by their content.",
         ) from error
     if records.version != VERSION:
         raise TellwireError(
-            "wrong_version", f"{path} is of a later version of tellwire.", "Upgrade tellwire."
+            "wrong_version", f"{path} was written by a later version of tellwire.", "Upgrade tellwire."
         )
     return records
 

@@ -173,4 +173,4 @@ def _within(text: str, path: tuple[str, ...]) -> list[Section]:
 
 def _inline(text: str, label: str) -> BadTextError:
     at = max(text.find(label.partition(".")[0]), 0)
-    return BadTextError(text, at, f"{label} is not written as a table with a header of its own")
+    return BadTextError(text, at, f"{label} is not written as a table with its own header")

@@ -60,7 +60,7 @@ def load(text: str) -> dict[str, Any]:
         words = _PLACE.sub("", why).strip()
         raise BadTextError(text, at, words[:1].lower() + words[1:]) from error
     except RecursionError as error:
-        raise BadTextError(text, 0, "too many brackets within each other") from error
+        raise BadTextError(text, 0, "brackets are nested too deeply") from error
 
 
 def sections(text: str) -> list[Section]:

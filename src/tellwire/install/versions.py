@@ -65,9 +65,9 @@ def complaint(client: Client, found: Found) -> str:
     """What is wrong with a version that was found; empty if nothing is."""
     needed = f"{format_version(client.lowest)} or newer is needed"
     if not found.version:
-        return f"{client.title} at {found.program} does not tell its version: {needed}."
+        return f"{client.title} at {found.program} does not report its version; {needed}."
     if is_too_old(client, found):
-        return f"{client.title} {found.version} is too old: {needed}."
+        return f"{client.title} {found.version} is too old; {needed}."
     return ""
 
 

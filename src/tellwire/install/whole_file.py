@@ -25,7 +25,7 @@ class WholeText:
         if not text.strip():
             return {}
         if not text.startswith(OURS):
-            raise BadTextError(text, 0, "this file is not tellwire's")
+            raise BadTextError(text, 0, "this file was not written by tellwire")
         return {PATH[0]: {"text": text}}
 
     def apply(self, text: str, entries: Sequence[Entry]) -> str:

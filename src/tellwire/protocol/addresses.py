@@ -94,7 +94,7 @@ def parse_link(text: str) -> str:
             "address_invalid", f"{shorten(text)} is not a link.", "A link looks like `link:l4f2k`."
         )
     if found[2]:
-        raise TellwireError("unknown_link", f"{shorten(text)} is kept by another machine.")
+        raise TellwireError("unknown_link", f"{shorten(text)} belongs to another machine.")
     return found[1]
 
 

@@ -27,56 +27,62 @@ ERRORS: dict[str, ErrorRow] = {
     "greeting_missing": ErrorRow(408, 76, 'Begin the connection with {"tellwire": 1}.'),
     "too_many_connections": ErrorRow(503, 75, "Close idle clients, or raise the setting `connections_max`."),
     # the call
-    "bad_request": ErrorRow(400, 64, "Correct the named field and call again."),
+    "bad_request": ErrorRow(400, 64, "Fix the named field and call again."),
     "unknown_operation": ErrorRow(404, 64, "See docs/reference.md for the operations of this version."),
-    "name_invalid": ErrorRow(400, 64, "Use letters, digits, '.', '_' and '-', 64 at most, no reserved word."),
+    "name_invalid": ErrorRow(
+        400, 64, "Use at most 64 letters, digits, '.', '_' and '-', and no reserved word."
+    ),
     "address_invalid": ErrorRow(400, 64, "Use a name, `#topic`, `link:ID`, `broadcast`, or a list of names."),
     "body_too_large": ErrorRow(413, 65, "Put the text in a file and send its path, or send it in parts."),
-    "limit_exceeded": ErrorRow(413, 65, "Use less, or several calls."),
-    "confirmation_needed": ErrorRow(409, 75, "If you mean it, call again with `confirm`."),
+    "limit_exceeded": ErrorRow(413, 65, "Ask for less, or split it into several calls."),
+    "confirmation_needed": ErrorRow(409, 75, "To go ahead, call again with `confirm`."),
     "conflict": ErrorRow(409, 65, "Use a new request id for a new message."),
     # who asks
     "not_registered": ErrorRow(403, 77, "Register first: `tellwire.connect(NAME)` does it."),
     "forbidden": ErrorRow(403, 77, "Ask the agent itself, or the operator at a terminal."),
     "session_replaced": ErrorRow(
-        409, 75, "Another session took this name over; connect again for a new one."
+        409, 75, "Another session has taken over this name; connect again to get a new one."
     ),
     "unknown_agent": ErrorRow(404, 68, "List the agents with `peers(all=True)`."),
     "agent_gone": ErrorRow(410, 68, "Its session has ended: start it again, then open the link."),
     "unknown_link": ErrorRow(404, 68, "List the links with `list_links`."),
     "link_closed": ErrorRow(410, 68, "Open a new link, or send to the agent itself."),
-    "link_paused": ErrorRow(409, 75, "If the conversation shall go on, call `resume_link`."),
+    "link_paused": ErrorRow(409, 75, "To continue the conversation, call `resume_link`."),
     "not_visible": ErrorRow(403, 77, "Ask the operator to introduce you, with `tellwire peer add`."),
     "peer_self": ErrorRow(400, 64, "Name another agent."),
-    "unknown_message": ErrorRow(404, 68, "Use the id that a send returned, as it stands."),
+    "unknown_message": ErrorRow(404, 68, "Use the exact id that a send returned."),
     # who may touch what
     "path_invalid": ErrorRow(400, 64, "Use an absolute path without `..`."),
-    "scope_conflict": ErrorRow(409, 75, "Ask its owner, claim something smaller, or wait until it is free."),
-    "scope_outside": ErrorRow(403, 77, "Stay within your own scope, or ask your parent for more."),
+    "scope_conflict": ErrorRow(409, 75, "Ask its owner, claim less, or wait until it is released."),
+    "scope_outside": ErrorRow(403, 77, "Stay within your scope, or ask your parent for more."),
     "scope_given": ErrorRow(403, 77, "Ask your parent for another scope."),
     "child_failed": ErrorRow(502, 75, "Fix the problem above and try again."),
-    "too_many_children": ErrorRow(429, 75, "End a child first."),
+    "too_many_children": ErrorRow(429, 75, "Stop a child first."),
     "too_deep": ErrorRow(403, 77, "Give the task to a child of your own, or do it yourself."),
     # how much
-    "mailbox_full": ErrorRow(507, 75, "Keep your text; send again when the recipient has read some."),
-    "rate_limited": ErrorRow(429, 75, "Wait a second and go on more slowly."),
+    "mailbox_full": ErrorRow(
+        507, 75, "Nothing was sent. Try again when the recipient has read some of its mail."
+    ),
+    "rate_limited": ErrorRow(429, 75, "Wait a second, then send more slowly."),
     # the broker and its disk
-    "storage_full": ErrorRow(507, 74, "Free disk space; the broker goes on by itself. Nothing was stored."),
-    "storage_broken": ErrorRow(500, 74, "Look at the broker's log; restore the database from a backup."),
+    "storage_full": ErrorRow(
+        507, 74, "Free disk space; the broker then continues automatically. Nothing was stored."
+    ),
+    "storage_broken": ErrorRow(500, 74, "See the broker's log, and restore the database from a backup."),
     "storage_gone": ErrorRow(
-        500, 74, "Put the file back, or start with what is there now: `tellwire up --replace`."
+        500, 74, "Put the file back, or start with what is left: `tellwire up --replace`."
     ),
     "database_corrupt": ErrorRow(
-        500, 74, "Move the file aside or restore a backup; tellwire never overwrites it."
+        500, 74, "Restore a backup, or move the file away; tellwire never overwrites it."
     ),
     "database_newer": ErrorRow(500, 76, "Upgrade tellwire, or set TELLWIRE_HOME to another folder."),
     "already_running": ErrorRow(
-        409, 75, "Use it, stop it with `tellwire down`, or replace it: `up --replace`."
+        409, 75, "Use it, stop it with `tellwire down`, or replace it with `tellwire up --replace`."
     ),
-    "unreachable": ErrorRow(503, 69, "Start it with `tellwire up`; its log tells why it did not start."),
-    "not_started": ErrorRow(503, 69, "Run `tellwire up` in a terminal to see more; the log tells too."),
-    "stopping": ErrorRow(503, 75, "Connect again; the client does it by itself."),
-    "timeout": ErrorRow(504, 75, "Call again with the same request id; a repeat is harmless."),
+    "unreachable": ErrorRow(503, 69, "Start it with `tellwire up`; if it does not start, its log says why."),
+    "not_started": ErrorRow(503, 69, "Run `tellwire up` in a terminal to see why, or read the log."),
+    "stopping": ErrorRow(503, 75, "Connect again; clients do so automatically."),
+    "timeout": ErrorRow(504, 75, "Call again with the same request id; repeating it is harmless."),
     "internal": ErrorRow(500, 70, "This is a bug in tellwire: report it with the broker's log."),
 }
 

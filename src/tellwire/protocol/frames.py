@@ -246,7 +246,8 @@ def parse_call(line: bytes) -> Call:
 def _check_version(version: int, side: str) -> None:
     if version != PROTOCOL:
         raise TellwireError(
-            "wrong_version", f"The {side} speaks version {version} of the protocol, this side {PROTOCOL}."
+            "wrong_version",
+            f"The {side} speaks version {version} of the protocol, this side version {PROTOCOL}.",
         )
 
 
@@ -267,5 +268,7 @@ def _explain(line: bytes, error: Exception) -> CallError | TellwireError:
     if isinstance(word, str) and word not in OPERATIONS:
         near = nearest(word, OPERATIONS)
         advice = f"Did you mean {', '.join(near)}?" if near else None
-        return CallError(n, TellwireError("unknown_operation", f"No operation {word[:40]!r}.", advice))
+        return CallError(
+            n, TellwireError("unknown_operation", f"There is no operation {word[:40]!r}.", advice)
+        )
     return CallError(n, TellwireError("bad_request", f"{str(error)[:EXPLANATION_LENGTH_MAX]}."))

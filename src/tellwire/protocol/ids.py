@@ -47,5 +47,5 @@ def parse_message_id(text: str) -> int:
     """
     seq = parse_id("m", text)
     if seq is None:
-        raise TellwireError("unknown_message", f"{text[:40]!r} is not a message id; ids look like 'm4f2k'.")
+        raise TellwireError("unknown_message", f"{text[:40]!r} is not a message id; they look like 'm4f2k'.")
     return seq

@@ -117,7 +117,7 @@ def judge(
     search = [(str(rule["path"]), bool(rule.get("recursive", True))) for rule in rules]
     try:
         if wanted is None or not isinstance(cwd, str):
-            raise UnclearError("it does not tell where it writes")
+            raise UnclearError("it does not say where it writes")
         tool = str(told.get("tool_name"))
         places = look(writes, wanted, tool=tool, cwd=cwd, rules=search, within_s=within_s)
     except UnclearError:

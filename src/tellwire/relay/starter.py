@@ -67,7 +67,7 @@ class Starter:
             os.makedirs(self.home, 0o700, exist_ok=True)
             lock = os.open(start_lock_path(self.home), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            self._fail(f"No broker runs, and {self.home} cannot be used: {error.strerror}.")
+            self._fail(f"No broker is running, and {self.home} cannot be used: {error.strerror}.")
             return
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

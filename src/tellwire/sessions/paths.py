@@ -15,8 +15,8 @@ from tellwire.sessions.waking import Waker
 
 MID_TURN, END_OF_TURN, PULL = "mid-turn", "end of turn", "get_messages"
 NO_HOLD = Leave()
-NO_HOOKS = "no hook of this session has been heard"
-DIALOG = "a dialog waits for its human"
+NO_HOOKS = "no hook of this session has run yet"
+DIALOG = "a dialog is waiting for its human"
 
 
 def list_ways(
@@ -104,7 +104,7 @@ def _pull(agent: Agent, book: Book | None, source: object) -> PathRecord:
     last: float | None = getattr(source, "read_at", None)
     if book is not None:
         last = book.worked.get(PULL, last)
-    note = "a call waits for mail" if holds else "it fetches its mail itself"
+    note = "a call is waiting for mail" if holds else "it fetches its own mail"
     return PathRecord(
         name=PULL,
         works=agent.online,

@@ -55,10 +55,10 @@ class SessionReader:
         except TellwireError as error:
             source.refuse(n, error)
         except TimeoutError:
-            source.refuse(n, TellwireError("timeout", "The session's record could not be read in time."))
+            source.refuse(n, TellwireError("timeout", "The session's transcript could not be read in time."))
         except Exception:
             log.exception("a session's record could not be read")
-            source.refuse(n, TellwireError("internal", "The session's record could not be read."))
+            source.refuse(n, TellwireError("internal", "The session's transcript could not be read."))
         source.flush()
 
     async def read(self, operation: GetSessionData, asker: str) -> SessionData:
@@ -76,9 +76,13 @@ class SessionReader:
             tail = text.rstrip()[-operation.tail :]
             return self._reply(agent, Rendered(tail, len(tail) < len(text.rstrip()), 0.0), "terminal")
         if found is not None:
-            note = "Nothing was said in it since then." if operation.since else "Nothing was said in it yet."
+            note = (
+                "Nothing has been said in it since then."
+                if operation.since
+                else "Nothing has been said in it yet."
+            )
             return self._reply(agent, found, "transcript", note)
-        note = f"Where {agent.name} writes its session down is not known; its client has told of no turn yet."
+        note = f"The transcript of {agent.name} is not known yet; its client has not reported a turn."
         return self._reply(agent, Rendered("", is_cut=False, last_at=0.0), "none", note)
 
     def _reply(

@@ -29,8 +29,8 @@ NAME = "typing"
 READY = ("idle", "errored")
 """States in which the client waits for a prompt, and is known to."""
 KNOWN_MAX = 10_000
-UNKNOWN = "no hook has told what it is doing"
-SILENT = "a line was typed, and no turn began"
+UNKNOWN = "no hook has said what it is doing"
+SILENT = "a line was typed, but no turn began"
 
 
 class TypingTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,8 +98,8 @@ class Typist:
         if not self.enabled:
             return "switched off in the settings"
         if agent.kind not in BY_KIND:
-            return "its input line is not known"
-        return "" if self._is_in_tmux(agent.owner) else "it does not run in tmux"
+            return "its input line is not recognised"
+        return "" if self._is_in_tmux(agent.owner) else "it is not running in tmux"
 
     def _is_in_tmux(self, owner: str) -> bool:
         known = self._in_tmux.get(owner)
@@ -157,7 +157,7 @@ class Typist:
 
     async def _type(self, book: Book, agent: Agent, tries: Tries) -> None:
         if tries.is_typing:
-            raise ObstacleError("tmux does not answer")
+            raise ObstacleError("tmux does not respond")
         heard, is_wanted = book.heard, True
 
         def work() -> None:
@@ -176,7 +176,7 @@ class Typist:
             await in_thread(work, within_s=self._times.typed_s)
         except TimeoutError:
             is_wanted = False  # a thread that comes to itself much later types nothing
-            raise ObstacleError("tmux does not answer") from None
+            raise ObstacleError("tmux does not respond") from None
 
     def _note(self, agent: Agent, tries: Tries, obstacle: ObstacleError) -> None:
         if tries.note != obstacle.reason:

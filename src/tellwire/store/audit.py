@@ -33,7 +33,7 @@ from tellwire.store.losses import find_losses
 
 FINDINGS_MAX = 100
 """Told one by one; further ones are counted."""
-ACKNOWLEDGE = "`tellwire audit --acknowledge` at a terminal says that you know."
+ACKNOWLEDGE = "Run `tellwire audit --acknowledge` at a terminal to confirm that you know."
 HASH_DIGITS_MIN = 16
 """Of a hash given by its beginning."""
 
@@ -114,7 +114,7 @@ class _Check:
         verdict = self.verdict
         anchors = self.db.execute("select seq, hash from anchor").fetchall()
         if len(anchors) != 1:
-            verdict.add(0, "tampered", f"The journal has {len(anchors)} beginnings instead of one.")
+            verdict.add(0, "tampered", f"The journal has {len(anchors)} starting points instead of one.")
             return
         seq, digest = anchors[0]
         (total,) = self.db.execute("select count(*) from journal").fetchone()
@@ -146,7 +146,9 @@ class _Check:
         elif expected != stored:
             verdict.add(last, *_explain_break(seq, first, last))
         elif first != seq + 1:
-            verdict.add(last, "tampered", f"The commit at {last} does not join the one before, at {seq}.")
+            verdict.add(
+                last, "tampered", f"The commit at {last} does not follow the one before it, at {seq}."
+            )
         self._pass(last, stored)
         verdict.events += len(entries)
         queued = [entry for entry in entries if isinstance(entry.event, MessageQueued)]
@@ -161,14 +163,16 @@ class _Check:
             message = stored.pop(entry.seq, None)
             event = entry.event
             if message is None or not isinstance(event, MessageQueued):
-                verdict.add(entry.seq, "missing", f"Message {name} is in the journal, but its text is gone.")
+                verdict.add(
+                    entry.seq, "missing", f"Message {name} is in the journal, but its text is missing."
+                )
                 continue
             verdict.messages += 1
             # `digest_of` covers address and body; the row as a whole must say what the event says.
             if digest_of(message.to, message.body) != event.digest:
                 verdict.add(entry.seq, "body", f"The text of message {name} is not the one that was sent.")
             elif message != StoredMessage.of(entry.seq, entry.at, event, message.body):
-                verdict.add(entry.seq, "tampered", f"Message {name} is not as the journal tells it.")
+                verdict.add(entry.seq, "tampered", f"Message {name} differs from what the journal says.")
         self._strangers(stored)
 
     def _strangers(self, seqs: Iterable[int]) -> None:
@@ -190,7 +194,7 @@ class _Check:
         verdict, saved = self.verdict, self.saved
         if saved is not None and saved.seq > verdict.seq:
             verdict.add(
-                verdict.seq, "cut", f"The journal ends at {verdict.seq}; it was at {saved.seq} before."
+                verdict.seq, "cut", f"The journal ends at {verdict.seq}; it used to end at {saved.seq}."
             )
         elif saved is not None and saved.seq >= verdict.begins and self.saved_hash != saved.hash:
             verdict.add(
@@ -198,15 +202,15 @@ class _Check:
             )
         newest = self.db.execute("select max(seq) from snapshots").fetchone()[0]
         if newest is not None and newest > verdict.seq:
-            verdict.add(verdict.seq, "cut", f"A snapshot stands at {newest}, behind the journal's end.")
+            verdict.add(verdict.seq, "cut", f"There is a snapshot at {newest}, past the end of the journal.")
         if not self.found:
-            kept = f" History before {verdict.begins} was let go; a hash from there cannot be found." * bool(
+            kept = f" History before {verdict.begins} was deleted; a hash from there cannot be found." * bool(
                 verdict.begins
             )
             verdict.add(
                 verdict.seq,
                 "head",
-                f"The hash given is of no commit: the journal was cut or rewritten.{kept}",
+                f"The given hash matches no commit: the journal was cut or rewritten.{kept}",
             )
 
 
@@ -215,8 +219,8 @@ def _explain_break(seq: int, first: int, last: int) -> tuple[str, str]:
     if first > seq + 1:
         return "cut", f"The commits between {seq} and {first} are missing."
     if first <= seq:
-        return "inserted", f"The commit at {last} stands where others are: inserted, or out of its order."
-    return "tampered", f"The commit at {last} was changed, or is out of its order."
+        return "inserted", f"The commit at {last} overlaps others: it was inserted, or is out of order."
+    return "tampered", f"The commit at {last} was changed, or is out of order."
 
 
 class _Beside:
@@ -293,7 +297,9 @@ def _learn(names: dict[str, str], entry: Entry) -> None:
 def _reading(path: Path) -> Generator[sqlite3.Connection]:
     """The file as it is at this moment, and nothing can be written through it."""
     if not path.exists():
-        raise TellwireError("database_corrupt", f"There is no database {path}.", "Name the right home.")
+        raise TellwireError(
+            "database_corrupt", f"There is no database {path}.", "Set TELLWIRE_HOME to the right folder."
+        )
     with explained(path):
         db = sqlite3.connect(
             f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=5.0
@@ -313,7 +319,7 @@ def _parse_hash(text: str | None) -> str | None:
     known = set(digits) <= set("0123456789abcdef") and set(digits) != {"0"}
     if not HASH_DIGITS_MIN <= len(digits) <= 64 or not known:
         raise TellwireError(
-            "bad_request", "The head is not a hash.", f"Give {HASH_DIGITS_MIN} to 64 hexadecimal digits."
+            "bad_request", "--head is not a hash.", f"Give {HASH_DIGITS_MIN} to 64 hexadecimal digits."
         )
     return digits
 

@@ -30,7 +30,7 @@ def explain(path: Path, error: sqlite3.Error) -> TellwireError:
     code = getattr(error, "sqlite_errorcode", None)
     primary = -1 if code is None else code & 0xFF
     if primary in _PASSING:
-        return TellwireError("storage_full", f"Nothing can be stored in {path} now: {error}.")
+        return TellwireError("storage_full", f"Cannot store anything in {path} now: {error}.")
     if primary in _DAMAGED:
         return TellwireError("database_corrupt", f"{path} is damaged: {error}.")
     return TellwireError("storage_broken", f"The database {path} failed: {error}.")

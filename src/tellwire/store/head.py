@@ -35,7 +35,7 @@ def save_head(database: Path, head: Head) -> None:
     try:
         write_atomically(path, msgspec.json.encode(head) + b"\n", fsync=True)
     except OSError as error:
-        raise TellwireError("storage_full", f"{path} cannot be written: {error}.") from error
+        raise TellwireError("storage_full", f"Cannot write {path}: {error}.") from error
 
 
 def load_head(database: Path) -> Head | None:
@@ -50,4 +50,4 @@ def load_head(database: Path) -> Head | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
-        raise TellwireError("database_corrupt", f"{path} cannot be read: {error}.") from error
+        raise TellwireError("database_corrupt", f"Cannot read {path}: {error}.") from error

@@ -36,7 +36,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     def words(self) -> str:
         """What happened, for people."""
         if self.seq == UNREADABLE:
-            return "The head file could not be read: whether the end of the journal is missing is not known."
+            return "Cannot read the head file, so it is not known whether the end of the journal is missing."
         if not self.ended:
             return f"The database was empty, but had held {self.seq} events: all of them are lost."
         if self.ended < self.seq:
@@ -123,7 +123,7 @@ def _save(database: Path, loss: Loss) -> Loss:
             os.fsync(file.fileno())
     except OSError as error:
         path.unlink(missing_ok=True)
-        raise TellwireError("storage_full", f"{path} cannot be written: {error}.") from error
+        raise TellwireError("storage_full", f"Cannot write {path}: {error}.") from error
     return loss
 
 

@@ -95,11 +95,11 @@ class SqliteJournal(SqliteHistory):
         if version == 0 and application == 0 and tables == 0:
             return 0
         if application != APPLICATION_ID or version == 0:
-            raise TellwireError("database_corrupt", f"{self.path} is a database, but not tellwire's.")
+            raise TellwireError("database_corrupt", f"{self.path} is a database, but not one of tellwire's.")
         if version > self._schema_version:
             raise TellwireError(
                 "database_newer",
-                f"{self.path} is from a newer tellwire (schema {version}, here {self._schema_version}).",
+                f"{self.path} is from a newer tellwire (schema {version}, not {self._schema_version}).",
             )
         return version
 

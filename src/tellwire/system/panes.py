@@ -84,7 +84,7 @@ def type_line(
 
     found = seen()
     if found not in ("", WAKE_LINE):
-        raise ObstacleError("something stands in its input line")
+        raise ObstacleError("there is text in its input line")
     if not found:
         _require(still)
         _send(pane, "-l", WAKE_LINE)
@@ -92,7 +92,7 @@ def type_line(
     pause(SETTLE_S)
     _require(still)
     if seen() != WAKE_LINE:
-        raise ObstacleError("its input line changed while the wake line was typed; no Enter was pressed")
+        raise ObstacleError("its input line changed while the wake line was typed; Enter was not pressed")
     _send(pane, "Enter")
 
 
@@ -119,11 +119,11 @@ def find_pane(owner: str) -> Pane:
         raise ObstacleError("its process is unknown", passing=False)
     server = find_tmux(chain)
     if server is None:
-        raise ObstacleError("it does not run in tmux", passing=False)
+        raise ObstacleError("it is not running in tmux", passing=False)
     pids = [each.pid for each in chain]
     panes = [row for row in _list(server, "list-panes", PANE, "-a") if int(row["pane_pid"] or 0) in pids]
     if not panes:
-        raise ObstacleError("it does not run in tmux", passing=False)
+        raise ObstacleError("it is not running in tmux", passing=False)
     row = min(panes, key=lambda each: pids.index(int(each["pane_pid"])))
     return Pane(server, row["pane_id"], row["window_id"], chain[0])
 
@@ -150,7 +150,7 @@ def look(pane: Pane, prompt: Prompt, *, human_s: float = HUMAN_S) -> str:
     lines = _run(pane.server, "capture-pane", "-p", "-e", "-t", pane.id)
     found = read_input(Shown(lines, int(row["cursor_x"]), int(row["cursor_y"])), prompt)
     if found is None:
-        raise ObstacleError("its input line cannot be made out")
+        raise ObstacleError("its input line cannot be recognised")
     return found
 
 
@@ -175,21 +175,21 @@ def _check_human(pane: Pane, human_s: float) -> None:
         if row["window_id"] != pane.window:
             continue
         if row["client_control_mode"] == "1":
-            raise ObstacleError("a program shows its pane, whose keys tmux does not tell")
+            raise ObstacleError("another program is showing its pane, and tmux cannot see its keys")
         if now - float(row["client_activity"] or 0) < human_s:
             raise ObstacleError("a person typed just now")
 
 
 def _require(still: Callable[[], bool]) -> None:
     if not still():
-        raise ObstacleError("it is not idle any more")
+        raise ObstacleError("it is no longer idle")
 
 
 def _await_line(seen: Callable[[], str], pause: Callable[[float], None]) -> None:
     deadline = time.monotonic() + SHOWN_S
     while seen() != WAKE_LINE:
         if time.monotonic() > deadline:
-            raise ObstacleError("the wake line was typed and did not show; no Enter was pressed")
+            raise ObstacleError("the wake line was typed but did not appear; Enter was not pressed")
         pause(LOOK_S)
 
 
@@ -227,7 +227,7 @@ def _run(server: Tmux, *words: str) -> list[str]:
     process = read_process(server.pid)
     if process is None or process.is_stopped:
         # Asking would last as long as that: what tmux is asked holds on to our pipes until it is read.
-        raise ObstacleError("tmux does not answer")
+        raise ObstacleError("tmux does not respond")
     done = _call(server, *words)
     if done.returncode:
         raise ObstacleError(f"tmux: {' '.join(done.stderr)[:200]}")

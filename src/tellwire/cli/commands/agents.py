@@ -29,15 +29,15 @@ from tellwire.protocol.operations.topics import Subscribe, Topics, Unsubscribe
 @click.command()
 @click.argument("name")
 @click.option(
-    "--capability", "capabilities", multiple=True, metavar="WORD", help="What it can do; repeatable."
+    "--capability", "capabilities", multiple=True, metavar="WORD", help="Something it can do; repeatable."
 )
 @json_option
 @performs(RegisterAgent)
 def register(name: str, capabilities: tuple[str, ...], *, as_json: bool) -> int:
-    """Make an agent known, so that others can write to it.
+    """Register an agent, so that others can send to it.
 
-    It has a mailbox from then on and is shown offline while no command speaks for it. Registering again is
-    harmless and changes what it says it can do. A name that has a client of its own is refused.
+    It gets a mailbox, and is shown as offline while no command acts as it. Registering again is harmless and
+    updates its capabilities. The name of an agent with a running client is refused.
 
     \b
     Examples:
@@ -48,7 +48,7 @@ def register(name: str, capabilities: tuple[str, ...], *, as_json: bool) -> int:
     async def work(me: Speaker) -> tuple[AgentRecord, bool]:
         if me.attached:
             raise TellwireError(
-                "conflict", f"{me.name} is registered already: this process runs beneath it.", ""
+                "conflict", f"{me.name} is already registered: it is the agent that runs this command.", ""
             )
         return await me.peer(me.name), me.resumed
 
@@ -56,28 +56,32 @@ def register(name: str, capabilities: tuple[str, ...], *, as_json: bool) -> int:
     if as_json:
         write(render_json({**document(agent), "resumed": known}))
         return 0
-    write(f"{agent.name} was known already.\n" if known else f"{agent.name} is registered.\n")
+    write(f"{agent.name} was already registered.\n" if known else f"{agent.name} is registered.\n")
     if agent.pending:
-        write(f"{counted(agent.pending, 'message')} not read yet: tellwire inbox --as {agent.name}\n")
+        write(f"{counted(agent.pending, 'message')} unread: tellwire inbox --as {agent.name}\n")
     return 0
 
 
 @click.command()
 @click.argument("agent", required=False, shell_complete=complete_names)
 @as_option
-@click.option("--name", metavar="NEW", help="Another name; the mailbox stays.")
+@click.option("--name", metavar="NEW", help="A new name; the mailbox is kept.")
 @click.option(
-    "--capability", "capabilities", multiple=True, metavar="WORD", help="All it can do; repeatable."
+    "--capability",
+    "capabilities",
+    multiple=True,
+    metavar="WORD",
+    help="Replaces its capabilities; repeatable.",
 )
 @json_option
 @performs(UpdateAgent)
 def update(
     agent: str | None, speaker: str | None, name: str | None, capabilities: tuple[str, ...], *, as_json: bool
 ) -> int:
-    """Change an agent's name, or what it says it can do.
+    """Change an agent's name or capabilities.
 
-    The operator may change any agent. If the new name is that of an agent that is away, the agent goes on as
-    that one, with its mail.
+    The operator may change any agent. If the new name belongs to an agent that is offline, the agent takes
+    over that name and its mail.
 
     \b
     Examples:
@@ -99,15 +103,17 @@ def update(
 
 @click.command()
 @click.argument("name", required=False, shell_complete=complete_names)
-@click.option("--for", "for_s", type=Duration(), metavar="TIME", help="For so long: 90s, 15min, 2h.")
-@click.option("--off", is_flag=True, help="No longer.")
+@click.option(
+    "--for", "for_s", type=Duration(), metavar="TIME", help="How long: 90s, 15min, 2h (default: until --off)."
+)
+@click.option("--off", is_flag=True, help="Unmute it.")
 @json_option
 @performs(MuteAgent)
 def mute(name: str | None, for_s: float | None, *, off: bool, as_json: bool) -> int:
-    """Leave an agent alone: do not wake it.
+    """Do not wake an agent.
 
-    Its mail waits and enters with its next turn; senders are told. Without --for until --off. An agent may
-    mute itself, without a name; the operator anybody.
+    Its mail waits for its next turn, and senders are told so. The operator may mute any agent. An agent may
+    mute itself; it leaves NAME out.
 
     \b
     Examples:
@@ -127,14 +133,14 @@ def mute(name: str | None, for_s: float | None, *, off: bool, as_json: bool) -> 
 
 @click.command()
 @click.argument("name", shell_complete=complete_names)
-@click.option("--forget", is_flag=True, help="Forget the agent: its name is free, its unread mail is lost.")
+@click.option("--forget", is_flag=True, help="Free its name too; its unread mail is lost.")
 @json_option
 @performs(UnregisterAgent)
 def unregister(name: str, *, forget: bool, as_json: bool) -> int:
-    """Make an agent leave; for the operator.
+    """Remove an agent (operator only).
 
-    Its mailbox stays for a later return. With --forget the name and the mail go too, and the senders of
-    what was unread are told.
+    Its mailbox is kept in case it comes back. With --forget its name and mail are deleted as well, and the
+    senders of unread messages are notified.
 
     \b
     Examples:
@@ -147,14 +153,14 @@ def unregister(name: str, *, forget: bool, as_json: bool) -> int:
 
 
 @click.command("list")
-@click.option("--all", "everyone", is_flag=True, help="Also agents that are offline, and of other projects.")
-@click.option("--capability", metavar="WORD", help="Only agents that announce this.")
+@click.option("--all", "everyone", is_flag=True, help="Include agents that are offline or in other projects.")
+@click.option("--capability", metavar="WORD", help="Only agents with this capability.")
 @json_option
 @performs(ListAgents)
 def list_agents(*, everyone: bool, capability: str | None, as_json: bool) -> int:
-    """Show who is there.
+    """List agents.
 
-    Agents that are online, by name; never the one who asks. WAITING counts messages that were not read yet.
+    Shows the agents that are online in this project, without yourself. WAITING counts unread messages.
 
     \b
     Examples:
@@ -175,7 +181,7 @@ def list_agents(*, everyone: bool, capability: str | None, as_json: bool) -> int
 @json_option
 @performs(GetAgent)
 def info(name: str, *, as_json: bool) -> int:
-    """Show all that is known of one agent.
+    """Show everything about one agent.
 
     \b
     Examples:
@@ -202,7 +208,7 @@ def _show_agent(agent: AgentRecord, *, as_json: bool) -> int:
 @json_option
 @performs(Subscribe)
 def subscribe(topic: str, speaker: str | None, *, as_json: bool) -> int:
-    """Get what is sent to a topic from now on, also while offline.
+    """Subscribe to a topic, also while offline.
 
     \b
     Examples:
@@ -218,7 +224,7 @@ def subscribe(topic: str, speaker: str | None, *, as_json: bool) -> int:
 @json_option
 @performs(Unsubscribe)
 def unsubscribe(topic: str, speaker: str | None, *, as_json: bool) -> int:
-    """Get no more of a topic; what already waits stays.
+    """Unsubscribe from a topic; waiting messages are kept.
 
     \b
     Example:
@@ -235,5 +241,5 @@ def _show_topics(reply: Topics, *, as_json: bool) -> int:
     if as_json:
         write(render_json(document(reply)))
     else:
-        write(f"Subscribed to {', '.join(reply.topics)}.\n" if reply.topics else "Subscribed to nothing.\n")
+        write(f"Subscribed to {', '.join(reply.topics)}.\n" if reply.topics else "Subscribed to no topics.\n")
     return 0

@@ -27,8 +27,13 @@ BEAT_S = 1.0
 @click.argument("client", type=click.Choice(STARTABLE))
 @click.argument("question", required=False)
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
-@click.option("--timeout", type=Duration(), help="Within which it must have answered (5min).")
-@click.option("--cwd", type=click.Path(file_okay=False), default="", help="Where it works; left out: here.")
+@click.option("--timeout", type=Duration(), help="How long it may take (default 5min).")
+@click.option(
+    "--cwd",
+    type=click.Path(file_okay=False),
+    default="",
+    help="Its working folder (default: the current one).",
+)
 @as_option
 @json_option
 @performs(AskAgent)
@@ -43,10 +48,10 @@ def ask(
 ) -> int:
     """Ask a fresh agent one question, and print its answer.
 
-    An agent of that CLI is started without a window for this question alone. It may read, and write nowhere;
-    when it has answered it ends, and nothing of it is left. So it does when you press Ctrl-C. With `-`, or
-    left out in a pipe, the question is read from stdin. If it does not answer the exit code is 75, and its
-    own output is shown.
+    An agent of that CLI is started, without a window, for this question alone. It may read files but not
+    write them. It ends when it has answered, or when you press Ctrl-C, and leaves nothing behind. The
+    question is read from stdin if it is `-`, or left out in a pipe. If no answer comes, the exit code is 75
+    and the agent's own output is shown.
 
     \b
     Examples:
@@ -74,6 +79,6 @@ async def _show(asked: asyncio.Future[Answered], client: str, *, live: bool) -> 
     while not asked.done():
         await asyncio.wait({asked}, timeout=BEAT_S)
         if live and not asked.done():
-            write(f"{LINE_WIPED}{client} is at work: {time.monotonic() - began:.0f} s", ERR)
+            write(f"{LINE_WIPED}{client} is working: {time.monotonic() - began:.0f} s", ERR)
     if live:
         write(LINE_WIPED, ERR)

@@ -27,28 +27,28 @@ LINES_AT_ONCE = 500
 
 
 @click.command()
-@click.option("--verify", "proves", is_flag=True, help="Prove the whole journal by its chain of hashes.")
+@click.option("--verify", "proves", is_flag=True, help="Verify the whole journal by its chain of hashes.")
 @click.option(
-    "--head", metavar="HASH", help="With --verify: a hash that you noted earlier must be in the chain."
+    "--head", metavar="HASH", help="With --verify: require this hash, noted earlier, to be in the chain."
 )
 @click.option(
-    "--export", "target", metavar="FILE", help="Write every event as one line of JSON; `-` for stdout."
+    "--export", "target", metavar="FILE", help="Write every event as a line of JSON; `-` for stdout."
 )
 @click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=LIMIT, help=f"The newest so many ({LIMIT})."
+    "--limit", type=click.IntRange(1, 100_000), default=LIMIT, help=f"Show the newest N (default {LIMIT})."
 )
-@click.option("--acknowledge", is_flag=True, help="Say that you know what was lost; only at a terminal.")
+@click.option("--acknowledge", is_flag=True, help="Confirm that you know what was lost (at a terminal only).")
 @json_option
 @performs(ReadAudit, AcknowledgeLosses)
 def audit(**options: Any) -> int:
     """Show the journal: every event, every refused call.
 
-    Newest last. Bodies appear by their digest only. The last line tells the head: the hash of the newest
-    commit, over all before it. Note it somewhere else, and --verify --head proves later that nothing of the
-    past was changed, cut or put in another order. Exit code 74 tells that something was.
+    Newest last. Message bodies are shown by their digest only. The last line is the head: the hash of the
+    newest commit, which covers everything before it. Keep a copy of it elsewhere; --verify --head then proves
+    later that nothing before it was changed, removed or reordered. The exit code is 74 if something was.
 
-    Proving and exporting read the file itself, also while the broker runs, or when it cannot. If a broker
-    found at its start that the end of the journal is lost, --verify says so until you --acknowledge it.
+    --verify and --export read the file directly, whether or not the broker is running. If the broker found at
+    startup that the end of the journal is missing, --verify reports it until you --acknowledge it.
 
     \b
     Examples:
@@ -57,12 +57,12 @@ def audit(**options: Any) -> int:
       tellwire audit --export journal.jsonl
     """
     if options["head"] is not None and not options["proves"]:
-        raise click.UsageError("--head belongs to --verify.")
+        raise click.UsageError("--head needs --verify.")
     if options["proves"] and options["target"] is not None:
-        raise click.UsageError("--verify and --export do not go together.")
+        raise click.UsageError("--verify and --export cannot be combined.")
     if options["acknowledge"]:
         if options["proves"] or options["target"] is not None:
-            raise click.UsageError("--acknowledge goes alone.")
+            raise click.UsageError("--acknowledge cannot be combined with other options.")
         return _acknowledge(as_json=options["as_json"])
     if options["proves"]:
         return _verify(options["head"], as_json=options["as_json"])
@@ -84,7 +84,7 @@ def _acknowledge(*, as_json: bool) -> int:
     if as_json:
         write(render_json(document(reply)))
     elif reply.count:
-        write("Acknowledged. What is known of it stays in the home folder, as head.acknowledged-TIME.\n")
+        write("Acknowledged. The details are kept in the home folder, as head.acknowledged-TIME.\n")
     else:
         write("Nothing was lost.\n")
     return 0
@@ -152,7 +152,7 @@ def _export(target: str) -> int:
         options = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         descriptor = OUT if target == "-" else os.open(target, options, 0o600)
     except OSError as error:
-        raise TellwireError("bad_request", f"{target} cannot be written: {error.strerror}.", "") from error
+        raise TellwireError("bad_request", f"Cannot write {target}: {error.strerror}.", "") from error
     sink = _Sink(descriptor)
     count = export(database, sink)
     sink.flush()

@@ -33,20 +33,20 @@ STOP_S = 20.0
 REPLACE_TRIES = 3
 SHELLS = ("bash", "zsh", "fish")
 STOPPED = """\
-The broker has stopped; what waits is kept. The next agent session or tellwire command starts it again.
+The broker has stopped. Waiting messages are kept. The next agent session or tellwire command restarts it.
 """
 
 
 @click.command()
 @click.option(
-    "--detach", "detached", is_flag=True, help="Return once it listens; it goes on in the background."
+    "--detach", "detached", is_flag=True, help="Run in the background; return once it is listening."
 )
-@click.option("--replace", is_flag=True, help="Stop a broker that runs already, then start; nothing is lost.")
+@click.option("--replace", is_flag=True, help="Stop the running broker first; nothing is lost.")
 def up(*, detached: bool, replace: bool) -> int:
     """Start the broker.
 
-    Any other command and any client starts it by itself; this is for doing it by hand, for seeing why it
-    does not start, and for replacing it after an upgrade.
+    Other commands and clients start it automatically. Use this to start it by hand, to see why it does not
+    start, or to replace it after an upgrade.
 
     \b
     Examples:
@@ -59,8 +59,8 @@ def up(*, detached: bool, replace: bool) -> int:
         _stop(settings)
     elif isinstance(running, BrokerState):
         if not detached:
-            raise TellwireError("already_running", f"A broker runs already (pid {running.pid}).")
-        write(f"A broker runs already (pid {running.pid}, version {running.version}).\n")
+            raise TellwireError("already_running", f"A broker is already running (pid {running.pid}).")
+        write(f"A broker is already running (pid {running.pid}, version {running.version}).\n")
         _tell_version(running)
         return 0
     code, words = detach() if detached else run_broker(lambda: _tell_how_to_join(settings))
@@ -69,7 +69,7 @@ def up(*, detached: bool, replace: bool) -> int:
     if words:
         write(f"tellwire: {words.rstrip()}\n", ERR)
     elif detached:
-        write(f"The broker runs. Socket: {settings.socket}\n")
+        write(f"The broker is running. Socket: {settings.socket}\n")
     return code
 
 
@@ -89,10 +89,10 @@ def _go_on(settings: Settings, code: int, words: str, *, detached: bool) -> tupl
 @json_option
 @performs(StopBroker)
 def down(*, as_json: bool) -> int:
-    """Stop the broker; what waits is kept.
+    """Stop the broker; waiting messages are kept.
 
-    The next session of an agent CLI, or the next command, starts it again; open sessions then reconnect. A
-    prompt in an open session does not start it.
+    The next session of an agent CLI, or the next command, starts it again, and open sessions then reconnect.
+    A prompt in an open session does not start it.
     """
     settings = load_settings()
     running = _find_running(settings)
@@ -101,7 +101,7 @@ def down(*, as_json: bool) -> int:
     if as_json:
         write(render_json({"stopped": bool(running)}))
     else:
-        write(STOPPED if running else "No broker runs.\n")
+        write(STOPPED if running else "No broker is running.\n")
     return 0
 
 
@@ -109,9 +109,9 @@ def down(*, as_json: bool) -> int:
 @json_option
 @performs(BrokerStatus)
 def status(*, as_json: bool) -> int:
-    """Show how the broker is.
+    """Show the state of the broker.
 
-    It does not start one: exit code 69 tells that none runs.
+    It does not start one: the exit code is 69 if none is running.
 
     \b
     Examples:
@@ -125,7 +125,7 @@ def status(*, as_json: bool) -> int:
     rows = [
         ("broker", f"{state.version}, pid {state.pid}, up {format_duration(state.uptime_s)}"),
         ("agents", f"{state.online} online, {state.agents} known"),
-        ("messages", f"{state.pending} not read yet"),
+        ("messages", f"{state.pending} unread"),
         ("journal", counted(state.sequence, "event")),
         ("storage", state.storage),
         ("home", state.home),
@@ -139,10 +139,10 @@ def status(*, as_json: bool) -> int:
 @click.command("settings")
 @json_option
 def show_settings(*, as_json: bool) -> int:
-    """Show every setting: its value, and where it comes from.
+    """Show every setting, its value and its origin.
 
-    A setting comes from `config.toml` in the home folder, from the environment as TELLWIRE_ and its name in
-    capitals, or is the default. Times are in seconds. A running broker has the settings it was started with.
+    A setting comes from `config.toml` in the home folder, from the environment (TELLWIRE_ and its name in
+    capitals), or is the default. Times are in seconds. A running broker keeps the settings it started with.
 
     \b
     Examples:
@@ -187,15 +187,15 @@ def _shown(value: Any) -> str:
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> int:
-    """Print the completion of a shell: commands, options, names.
+    """Print shell completion for commands, options and names.
 
     \b
-    Put it where your shell reads it:
+    Put it where your shell looks for it:
       bash   tellwire completion bash > ~/.local/share/bash-completion/completions/tellwire
       zsh    tellwire completion zsh > a folder of $fpath, as _tellwire
       fish   tellwire completion fish > ~/.config/fish/completions/tellwire.fish
     \b
-    Or only for now:
+    Or for the current shell only:
       eval "$(tellwire completion bash)"
     """
     kind = get_completion_class(shell)
@@ -213,20 +213,22 @@ def _tell_how_to_join(settings: Settings) -> None:
     home = "" if not settings.home_named else f", home={str(settings.home)!r}"
     tellwire = "tellwire" if shutil.which("tellwire") else os.path.relpath(sys.argv[0])
     write(
-        f"tellwire {VERSION} runs (pid {os.getpid()}). Socket: {settings.socket}\n"
-        "In a second terminal wait for mail, in a third send some:\n"
+        f"tellwire {VERSION} is running (pid {os.getpid()}). Socket: {settings.socket}\n"
+        "Wait for mail in a second terminal, and send some from a third:\n"
         f"  {tellwire} inbox --as bob --wait 10min\n"
         f'  {tellwire} send bob "Hello!"\n'
-        "or from Python:\n"
+        "Or from Python:\n"
         f'  async with tellwire.connect("alice"{home}) as me:\n'
         '      await me.send("bob", "Hello!")\n'
-        f"Look at it: `{tellwire} status`. Stop it: Ctrl-C or `{tellwire} down`; nothing is lost.\n"
+        f"Check it with `{tellwire} status`. Stop it with Ctrl-C or `{tellwire} down`; nothing is lost.\n"
     )
 
 
 def _tell_version(state: BrokerState) -> None:
     if state.version != VERSION:
-        write(f"The broker is version {state.version}, this command {VERSION}: `tellwire up --replace`.\n")
+        write(
+            f"The broker has version {state.version}, this command {VERSION}. Run `tellwire up --replace`.\n"
+        )
 
 
 def _find_running(settings: Settings) -> BrokerState | int:
@@ -259,7 +261,7 @@ def _stop(settings: Settings) -> None:
             else:
                 return
         pid = find_holder(settings.lock)
-        advice = f"Look at its log. `kill -9 {pid}` ends it, and nothing is lost."
+        advice = f"See its log. `kill -9 {pid}` ends it; nothing is lost."
         raise TellwireError("timeout", "The broker did not stop in time.", advice if pid else None)
     finally:
         os.close(fd)

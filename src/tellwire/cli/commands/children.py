@@ -30,24 +30,29 @@ from tellwire.protocol.operations.children import (
 from tellwire.settings import load_settings
 
 ENDED_MAX = 10
-"""Children that are no more, in one listing."""
+"""Ended children shown in one listing."""
 
 
 @click.command("spawn")
 @click.argument("name")
 @click.argument("client", type=click.Choice(STARTABLE))
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
-@click.option("--task", required=True, help="What it shall do; it gets it as a message.")
+@click.option("--task", required=True, help="What it should do; delivered as a message.")
 @click.option(
     "--scope",
     multiple=True,
     metavar="PATH",
     type=click.Path(),
-    help="What it alone may write, with all beneath; repeatable.",
+    help="A path that only it may write to, with everything below; repeatable.",
 )
-@click.option("--cwd", type=click.Path(file_okay=False), default="", help="Where it works; left out: here.")
-@click.option("--headless", is_flag=True, help="Without a window of tmux.")
-@click.option("--quiet-turns", is_flag=True, help="Tell the parent of its end only, not of its turns.")
+@click.option(
+    "--cwd",
+    type=click.Path(file_okay=False),
+    default="",
+    help="Its working folder (default: the current one).",
+)
+@click.option("--headless", is_flag=True, help="Run it without a tmux window.")
+@click.option("--quiet-turns", is_flag=True, help="Notify the parent only when it ends, not after each turn.")
 @as_option
 @json_option
 @performs(SpawnAgent)
@@ -56,9 +61,9 @@ def spawn(
 ) -> int:
     """Start an agent as a child: an agent CLI, or any command.
 
-    It runs in a window of tmux of its own (`tellwire attach NAME`), or without one. When it is up it gets its
-    task as a message, and what it says comes back as messages. If it does not come up, its output is shown.
-    What follows -- is the program to run, or more words for the agent CLI.
+    It runs in its own tmux window (see `tellwire attach NAME`), or without one. Once it is up it gets its
+    task as a message, and its answers come back as messages. If it fails to start, its output is shown.
+    What follows -- is the program to run, or more arguments for the agent CLI.
 
     \b
     Examples:
@@ -80,7 +85,7 @@ def spawn(
         )
 
     record = speak(speaker, work)
-    up = f"is up: {clean(record.place)}" if record.status != "ended" else "was up, and has ended already."
+    up = f"is up: {clean(record.place)}" if record.status != "ended" else "started, and has already ended."
     write(render_json(document(record)) if as_json else f"{record.name} {up}\n")
     return 0
 
@@ -91,7 +96,9 @@ def spawn(
 @json_option
 @performs(StopAgent)
 def stop(name: str, speaker: str | None, *, as_json: bool) -> int:
-    """End a child: it is asked to, and after five seconds made to.
+    """Stop a child.
+
+    It is asked to end, and killed after five seconds.
 
     \b
     Examples:
@@ -99,7 +106,7 @@ def stop(name: str, speaker: str | None, *, as_json: bool) -> int:
       tellwire stop tester --as alice
     """
     record: ChildRecord = ask_as(speaker, StopAgent(name=name))
-    write(render_json(document(record)) if as_json else f"{record.name} is being ended.\n")
+    write(render_json(document(record)) if as_json else f"{record.name} is being stopped.\n")
     return 0
 
 
@@ -108,9 +115,9 @@ def stop(name: str, speaker: str | None, *, as_json: bool) -> int:
 @json_option
 @performs(ListChildren)
 def attach(name: str, *, as_json: bool) -> int:
-    """Show the window of a child, to look or to type.
+    """Open a child's tmux window, to look or to type.
 
-    Leave it with Ctrl-B D; the child goes on. With --json, the command that shows it.
+    Leave it with Ctrl-B D; the child keeps running. With --json, print the command that opens it.
 
     \b
     Example:
@@ -118,7 +125,9 @@ def attach(name: str, *, as_json: bool) -> int:
     """
     found = [each for each in ask(ListChildren()).children if each.name.lower() == name.lower()]
     if not found:
-        raise TellwireError("unknown_agent", f"No child {name!r} runs.", "See `tellwire children`.")
+        raise TellwireError(
+            "unknown_agent", f"No child named {name!r} is running.", "List them with `tellwire children`."
+        )
     window = name_in(found[0].place)
     if not window:
         raise TellwireError("conflict", f"{name!r} has no window.", f"Its output is in {found[0].place}.")
@@ -134,9 +143,9 @@ def attach(name: str, *, as_json: bool) -> int:
 @json_option
 @performs(ListChildren)
 def children(speaker: str | None, *, as_json: bool) -> int:
-    """Show the agents that agents have started.
+    """List agents that were started by other agents.
 
-    All of them; or with --as, beneath an agent, its own children and theirs.
+    An agent, or --as NAME, sees its own children and their children; the operator sees all.
 
     \b
     Examples:
@@ -149,9 +158,7 @@ def children(speaker: str | None, *, as_json: bool) -> int:
         return 0
     rows, now = reply.children, time.time()
     if not rows:
-        write(
-            "No agent that another has started runs.\n" if reply.ended else "No agent has started another.\n"
-        )
+        write("No children are running.\n" if reply.ended else "No agent has started a child.\n")
         _write_ended(reply.ended, now)
         return 0
     columns = [
@@ -170,9 +177,9 @@ def children(speaker: str | None, *, as_json: bool) -> int:
 
 
 def _write_ended(ended: list[EndedRecord], now: float) -> None:
-    """What became of those that are no more."""
+    """List recently ended children and how they ended."""
     for each in ended[:ENDED_MAX]:
-        how = {"asked": "was ended", "killed": "was killed"}.get(each.how, "has ended")
+        how = {"asked": "was stopped", "killed": "was killed"}.get(each.how, "has ended")
         whose = f" of {each.parent}" if each.parent else ""
-        said = f"; what it said last is {each.result}" if each.result else ""
+        said = f"; its last answer is {each.result}" if each.result else ""
         write(f"{each.name} ({clean(each.kind)}{whose}) {how}, {format_age(now - each.at)}{said}.\n")

@@ -35,7 +35,7 @@ from tellwire.protocol.operations.broker import Diagnose, Diagnosis, SessionFaul
 from tellwire.settings import load_settings
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
-PROBE = "A probe by `tellwire doctor`, to see that mail reaches you. Nothing to do, and no answer is needed."
+PROBE = "A test by `tellwire doctor`, to check that mail reaches you. Nothing to do; no answer is needed."
 PROBE_S = 60.0
 LOOK_S = 0.2
 DONE = ("read", "answered")
@@ -44,18 +44,23 @@ OVER = ("expired", "denied")
 
 @click.command()
 @click.argument("agent", required=False, shell_complete=complete_names)
-@click.option("--probe", is_flag=True, help="Send AGENT a real message, and follow it; it costs a turn.")
+@click.option("--probe", is_flag=True, help="Send AGENT a real message and follow it; this costs a turn.")
 @click.option(
-    "--wait", "wait_s", type=Duration(), default=PROBE_S, metavar="TIME", help="How long to follow it (60 s)."
+    "--wait",
+    "wait_s",
+    type=Duration(),
+    default=PROBE_S,
+    metavar="TIME",
+    help="How long to follow it (default 60s).",
 )
 @as_option
 @json_option
 @performs(Diagnose)
 def doctor(agent: str | None, wait_s: float, speaker: str | None, *, probe: bool, as_json: bool) -> int:
-    """Find out what is wrong, and prove what works.
+    """Find problems, and say how to fix them.
 
-    Looks at the broker, its home, the clients and each agent, and says what to do. It changes nothing. With
-    --probe a small message goes to the agent: read by evidence, or told how far it got.
+    Checks the broker, its home, the clients and each agent. It changes nothing. With --probe it sends the
+    agent a small message, and reports whether it was read or how far it got.
 
     \b
     Examples:
@@ -64,7 +69,7 @@ def doctor(agent: str | None, wait_s: float, speaker: str | None, *, probe: bool
       tellwire doctor --json | jq '.checks[] | select(.level != "ok")'
     """
     if probe and agent is None:
-        raise click.UsageError("--probe needs an agent to send to.")
+        raise click.UsageError("--probe needs an AGENT.")
     checks, record = find_checks(agent)
     if not as_json:
         write(render_checks(checks, find_screen()))
@@ -95,7 +100,7 @@ def find_checks(name: str | None) -> tuple[list[Check], AgentRecord | None]:
     record: AgentRecord | None = None
     if name is not None:
         if broker is None:
-            words = f"Nothing is known of {name} while no broker runs."
+            words = f"Cannot look up {name}: no broker is running."
             unknown = Check(
                 about=name, level="fail", words=words, advice="Run `tellwire up`.", code="unreachable"
             )
@@ -144,9 +149,9 @@ def _paths_of(agent: AgentRecord) -> list[Check]:
     now = time.time()
     checks: list[Check] = []
     for path in agent.paths:
-        age = "never seen to work" if path.last_at is None else format_age(now - path.last_at)
-        last = age if path.last_at is None else f"last worked {age}"
-        state = "works" if path.works else "unproved" if path.unproved else "shut"
+        age = "never used" if path.last_at is None else format_age(now - path.last_at)
+        last = age if path.last_at is None else f"last used {age}"
+        state = "works" if path.works else "unproved" if path.unproved else "not working now"
         words = "; ".join(each for each in (f"{path.name}: {state}", path.note, last) if each)
         checks.append(Check(about=agent.name, words=words))
     return checks
@@ -180,11 +185,11 @@ def _probe(
     by = [path.name for path in now.paths if path.last_at and path.last_at != before.get(path.name)]
     outcome["by"] = by
     if outcome["state"] in DONE:
-        way = f", by {' and '.join(by)}" if by else ""
+        way = f", through {' and '.join(by)}" if by else ""
         how = f"({outcome['evidence']}){way}"
-        words = f"the probe {outcome['id']} was {outcome['state']} after {outcome['took_s']} s {how}"
+        words = f"probe {outcome['id']} was {outcome['state']} after {outcome['took_s']} s {how}"
         return outcome, Check(about=agent.name, words=words)
-    words = f"the probe {outcome['id']} is {outcome['state']} after {outcome['took_s']} s"
+    words = f"probe {outcome['id']} is still {outcome['state']} after {outcome['took_s']} s"
     more = outcome["why"] or outcome["note"]
     return outcome, Check(
         about=agent.name,
@@ -198,11 +203,13 @@ def _probe(
 def _advise(state: str, agent: AgentRecord) -> str:
     """What to do about a probe that was not read, if nothing was found wrong with its agent."""
     if agent.status != "online":
-        return "Start it again, and probe then."
+        return "Start it again, then probe again."
     if state == "delivered":
-        return "Its client has it, and has not shown yet that it was read. Use a longer --wait."
+        return "Its client has it, but there is no evidence yet that it was read. Use a longer --wait."
     if agent.activity == "busy":
-        return "It is in a turn: mail comes along with its next tool call or at the end. Use a longer --wait."
+        return (
+            "It is busy: mail arrives with its next tool call or at the end of its turn. Use a longer --wait."
+        )
     return "Look at its screen, and probe again with a longer --wait."
 
 

@@ -33,13 +33,13 @@ TRIES = 3
 PLUGIN_FOLDERS = [each.name for each in CLIENTS if each.plugin_notes]
 """Clients that take tellwire as a plugin folder."""
 
-INSTALL_HELP = f"""Put tellwire into the configuration of agent CLIs.
+INSTALL_HELP = f"""Add tellwire to the configuration of agent CLIs.
 
-CLIENT is {NAMES}, or all: those that are found on this machine. It adds the
-MCP server, permission for its tools and the hooks that bring mail into a turn, and leaves everything else
-as it is. You see a diff of every file first. A copy of each file stays beside it until you uninstall.
+CLIENT is {NAMES}, or all: those found on this machine. It adds the MCP server,
+permission to use its tools, and the hooks that deliver mail during a turn. It leaves everything else as it
+is. You see a diff of every file first. A backup of each file is kept next to it until you uninstall.
 
---check exits with 0 if all is in order, else with 1.
+With --check the exit code is 0 if everything is in order, otherwise 1.
 
 \b
 Examples:
@@ -73,11 +73,11 @@ def shared_options(function: F) -> F:
             "--plugin",
             metavar="DIR",
             type=click.Path(file_okay=False, resolve_path=True),
-            help=f"Of {', '.join(PLUGIN_FOLDERS)}: a plugin folder, for `--plugin-dir DIR`.",
+            help=f"Write a plugin folder instead, for `--plugin-dir` ({', '.join(PLUGIN_FOLDERS)} only).",
         ),
-        click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
-        click.option("--yes", is_flag=True, help="Do not ask."),
-        click.option("--user", "scope", flag_value="user", default=True, help="For you (default)."),
+        click.option("--dry-run", is_flag=True, help="Show what would change, but change nothing."),
+        click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
+        click.option("--user", "scope", flag_value="user", default=True, help="For your user (default)."),
         click.option("--project", "scope", flag_value="project", help="For this folder only."),
         click.argument("clients", nargs=-1, type=click.Choice([*BY_NAME, ALL]), metavar="CLIENT..."),
     ):
@@ -87,7 +87,7 @@ def shared_options(function: F) -> F:
 
 @click.command(help=INSTALL_HELP)
 @shared_options
-@click.option("--check", "checking", is_flag=True, help="Only tell what is missing, out of date or too old.")
+@click.option("--check", "checking", is_flag=True, help="Only report what is missing, outdated or too old.")
 def install(
     *,
     clients: tuple[str, ...],
@@ -98,7 +98,7 @@ def install(
     plugin: str | None,
     as_json: bool,
 ) -> int:
-    """Put tellwire into the configuration of agent CLIs."""
+    """Add tellwire to the configuration of agent CLIs."""
     world = find_world(scope, fixed=dry_run or checking, plugin=_plugin(plugin, clients))
     if checking:
         return show_check(world, clients or (ALL,), as_json=as_json)
@@ -117,10 +117,10 @@ def uninstall(
     plugin: str | None,
     as_json: bool,
 ) -> int:
-    """Take tellwire out of the configuration of agent CLIs.
+    """Remove tellwire from the configuration of agent CLIs.
 
-    A file that nobody else has changed is restored byte for byte; from any other one exactly tellwire's
-    entries are taken. Messages and the broker are not touched.
+    A file that has not been changed since is restored byte for byte; from any other file only tellwire's
+    entries are removed. Messages and the broker are not touched.
 
     \b
     Examples:
@@ -135,13 +135,13 @@ def uninstall(
 
 def _plugin(folder: str | None, clients: tuple[str, ...]) -> str:
     if folder and clients not in [(word,) for word in PLUGIN_FOLDERS]:
-        raise click.UsageError(f"--plugin is for {' or '.join(PLUGIN_FOLDERS)} alone.")
+        raise click.UsageError(f"--plugin works only with {' or '.join(PLUGIN_FOLDERS)}, on its own.")
     return folder or ""
 
 
 def _named(clients: tuple[str, ...]) -> tuple[str, ...]:
     if not clients:
-        raise click.UsageError(f"Say which client: {NAMES} or {ALL}.")
+        raise click.UsageError(f"Name a client: {NAMES} or {ALL}.")
     return clients
 
 
@@ -163,7 +163,7 @@ def _plan_installs(world: World, clients: tuple[str, ...]) -> list[Outcome]:
         raise TellwireError(
             "bad_request",
             "No agent CLI was found on this machine.",
-            f"Name one: `tellwire install {CLIENTS[0].name}`.",
+            f"Install one first, or name it: `tellwire install {CLIENTS[0].name}`.",
         )
     return outcomes
 
@@ -265,7 +265,7 @@ def _prepare(world: World, outcome: Outcome) -> None:
     if not client.prepare or not outcome.program:
         return
     if find_screen(ERR).person:
-        write(f"{client.title} gets ready for its first plugin; this may take a minute.\n", ERR)
+        write(f"{client.title} is preparing for its first plugin; this may take a minute.\n", ERR)
     note = prepare(client, outcome.program, world.place.env, world.place.project)
     if note:
         outcome.notes = [*outcome.notes, note]
@@ -273,7 +273,11 @@ def _prepare(world: World, outcome: Outcome) -> None:
 
 def _ask(count: int, *, as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
-        raise TellwireError("confirmation_needed", "Nobody can be asked here.", "Add `--yes`.")
+        raise TellwireError(
+            "confirmation_needed",
+            "Cannot ask for confirmation without a terminal.",
+            "To go ahead, add `--yes`.",
+        )
     files = "this file" if count == 1 else f"these {count} files"
     click.confirm(f"Change {files}?", abort=True, err=True)
 

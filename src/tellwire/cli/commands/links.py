@@ -79,10 +79,11 @@ def _done(reply: Done, text: str, *, as_json: bool) -> int:
 @click.pass_context
 @performs(OpenLink, AddMember, LeaveLink, CloseLink, ResumeLink, ListLinks, LinkHistory)
 def link(ctx: click.Context, *, as_json: bool) -> int:
-    """Conversations that agents share; alone, the open ones.
+    """Manage conversations shared by agents.
 
-    What a member finally says in a turn goes to all others. A link pauses when its turns are used up, or
-    when they add nothing new; your word on it, or `resume`, lets it go on.
+    Without a command it lists the open links. A member's final answer in each turn goes to all others. A
+    link pauses when its turns are used up, or when they add nothing new. `link say` or `link resume`
+    continues it.
 
     \b
     Examples:
@@ -96,15 +97,18 @@ def link(ctx: click.Context, *, as_json: bool) -> int:
 
 @link.command("open")
 @click.argument("members", nargs=-1, required=True, shell_complete=complete_names)
-@click.option("--role", "roles", multiple=True, metavar="NAME=ROLE", help="A member's role; several times.")
+@click.option("--role", "roles", multiple=True, metavar="NAME=ROLE", help="A member's role; repeatable.")
 @click.option(
-    "--share", type=click.Choice(("all", "link")), default="all", help="For an agent that opens it."
+    "--share",
+    type=click.Choice(("all", "link")),
+    default="all",
+    help="Which of the opener's turns are shared.",
 )
 @json_option
 def open_(members: tuple[str, ...], roles: tuple[str, ...], share: Any, *, as_json: bool) -> int:
-    """Open a link between agents; of two, the direct one.
+    """Open a link between agents; between two it is their direct link.
 
-    Beneath an agent, that agent is a member by itself.
+    An agent that opens a link is a member of it without being named.
     """
     words = {name: role for name, _, role in (each.partition("=") for each in roles)}
     if not all(words.values()):
@@ -115,12 +119,12 @@ def open_(members: tuple[str, ...], roles: tuple[str, ...], share: Any, *, as_js
 @link.command("close")
 @click.argument("link_id", metavar="LINK", required=False, shell_complete=complete_links)
 @click.option(
-    "--peer", metavar="NAME", shell_complete=complete_names, help="The direct link with this agent."
+    "--peer", metavar="NAME", shell_complete=complete_names, help="Close the direct link with this agent."
 )
-@click.option("--message", help="A last word, delivered first.")
+@click.option("--message", help="A last message, delivered before it closes.")
 @json_option
 def close(link_id: str | None, peer: str | None, message: str | None, *, as_json: bool) -> int:
-    """End a link for all its members."""
+    """Close a link for all its members."""
     operation = CloseLink(link=link_id, peer=peer, message=message)
     if message is None:
         return _show(ask(operation), as_json=as_json)
@@ -132,23 +136,25 @@ def close(link_id: str | None, peer: str | None, message: str | None, *, as_json
 
 
 @link.command("list")
-@click.option("--all", "everything", is_flag=True, help="Closed ones too.")
+@click.option("--all", "everything", is_flag=True, help="Include closed links.")
 @click.option("--agent", metavar="NAME", shell_complete=complete_names, help="Only links of this agent.")
 @json_option
 def list_(agent: str | None, *, everything: bool, as_json: bool) -> int:
-    """List the links."""
+    """List links."""
     return _list(ask(ListLinks(all=everything, agent=agent)), as_json=as_json)
 
 
 @link.command("show")
 @link_argument
-@click.option("--limit", type=click.IntRange(0, 200), default=SHOWN, help=f"The last so many ({SHOWN}).")
+@click.option(
+    "--limit", type=click.IntRange(0, 200), default=SHOWN, help=f"Show the last N messages (default {SHOWN})."
+)
 @json_option
 def show(link_id: str, limit: int, *, as_json: bool) -> int:
-    """Show a link, its members and what was last said."""
+    """Show a link, its members and its last messages."""
     found = ask(ListLinks(link=link_id)).links
     if not found:
-        raise TellwireError("unknown_link", f"You are not in {link_id!r}.")
+        raise TellwireError("unknown_link", f"You are not a member of {link_id!r}.")
     messages = ask(LinkHistory(link=link_id, limit=limit)).messages if limit else []
     if as_json:
         said = [document(each) for each in reversed(messages)]
@@ -167,9 +173,9 @@ def show(link_id: str, limit: int, *, as_json: bool) -> int:
 @as_option
 @json_option
 def say(link_id: str, body: str | None, **options: Any) -> int:
-    """Say something on a link: as you, the operator, or as a member.
+    """Send a message to a link: as the operator, or as a member.
 
-    Your word makes the budget of turns fresh and lets a paused link go on.
+    The operator's message resets the count of turns and resumes a paused link.
     """
     words = {"re": None, "mode": None, "kind": None, "ttl": None, "wait": None, "confirm": False, "key": None}
     return send_words(f"{LINK}{parse_link(link_id)}", body_of(body), {**words, **options})
@@ -179,7 +185,7 @@ def say(link_id: str, body: str | None, **options: Any) -> int:
 @link_argument
 @json_option
 def resume(link_id: str, *, as_json: bool) -> int:
-    """Let a paused link go on."""
+    """Resume a paused link."""
     return _show(ask(ResumeLink(link=link_id)), as_json=as_json)
 
 
@@ -188,17 +194,17 @@ def resume(link_id: str, *, as_json: bool) -> int:
 @click.argument("name", required=False, shell_complete=complete_names)
 @json_option
 def leave(link_id: str, name: str | None, *, as_json: bool) -> int:
-    """Take a member out of a link; beneath an agent, that agent."""
+    """Remove a member from a link; an agent leaves by itself."""
     return _done(ask(LeaveLink(link=link_id, name=name)), "Left.", as_json=as_json)
 
 
 @link.command("add")
 @link_argument
 @click.argument("name", shell_complete=complete_names)
-@click.option("--role", default="", help="Its role.")
+@click.option("--role", default="", help="Its role in the link.")
 @json_option
 def add(link_id: str, name: str, role: str, *, as_json: bool) -> int:
-    """Bring an agent into a link."""
+    """Add an agent to a link."""
     return _show(ask(AddMember(link=link_id, name=name, role=role)), as_json=as_json)
 
 
@@ -211,10 +217,10 @@ def add(link_id: str, name: str, role: str, *, as_json: bool) -> int:
 @json_option
 @performs(Listen)
 def listen(name: str, speaker: str | None, *, as_json: bool) -> int:
-    """Be told once per turn how an agent stopped.
+    """Be notified each time an agent finishes a turn.
 
-    Also if it fails, waits for its human, is gone, or is overdue. The notices come to your inbox, or to that
-    of the agent you speak as.
+    You are also notified if it fails, waits for its human, ends, or is overdue. The notices go to your inbox,
+    or to that of the agent you act as.
 
     \b
     Examples:
@@ -256,13 +262,13 @@ def _listening(operation: Listen | Unlisten, speaker: str | None, *, as_json: bo
 def checkpoint(name: str, *, as_json: bool) -> int:
     """Keep an agent's next turn private.
 
-    What it then answers crosses no link, costs no turn of one, and is not told to listeners.
+    Its answer is not sent to any link or listener, and does not count as a turn of a link.
 
     \b
     Example:
       tellwire checkpoint worker && tellwire send worker "Write down where you are."
     """
-    return _done(ask(MarkCheckpoint(name=name)), f"The next turn of {name} is a checkpoint.", as_json=as_json)
+    return _done(ask(MarkCheckpoint(name=name)), f"The next turn of {name} will be private.", as_json=as_json)
 
 
 # -- tables -------------------------------------------------------------------------------------------
@@ -282,7 +288,9 @@ def render_links(links: list[dict[str, Any]], *, now: float, screen: Screen, hid
         Column("OPENED", [format_age(now - link["opened_at"]) for link in links], rank=1, style="dim"),
         Column("MEMBERS", [_members(link) for link in links]),
     ]
-    more = screen.paint(f"{hidden} older ones: --agent NAME", "dim") + "\n" if hidden else ""
+    more = (
+        screen.paint(f"{hidden} older links are not shown; use --agent NAME", "dim") + "\n" if hidden else ""
+    )
     return render_table(columns, screen) + more
 
 
@@ -293,7 +301,7 @@ def _members(link: dict[str, Any]) -> str:
 
 
 def render_link(link: dict[str, Any], *, now: float, screen: Screen) -> str:
-    """One link: how it stands, and who is and was in it."""
+    """One link: its state, and its present and former members."""
     status = screen.paint(link["status"], STYLES[link["status"]])
     reason = f" ({clean(link['reason'])})" if link.get("reason") else ""
     made = f", {link['made']}" if link.get("made") else ""

@@ -1,4 +1,4 @@
-"""`tellwire mcp`: what an MCP client starts. It checks its words and becomes the shim."""
+"""`tellwire mcp`: the command that MCP clients start. It checks its options, then executes the shim."""
 
 from __future__ import annotations
 
@@ -17,24 +17,22 @@ from tellwire.protocol.relay import ALL, CORE, DIALECT_NAMES
     "--dialect",
     type=click.Choice(sorted(DIALECT_NAMES)),
     default="tellwire",
-    help="Which set of tool names to speak.",
+    help="Which set of tool names to offer.",
 )
-@click.option(
-    "--tools", type=click.Choice([CORE, ALL]), default=CORE, help="The small set of tools, or all of them."
-)
-@click.option("--home", metavar="DIR", help="The broker's home, for clients that pass no environment on.")
+@click.option("--tools", type=click.Choice([CORE, ALL]), default=CORE, help="Offer the core tools, or all.")
+@click.option("--home", metavar="DIR", help="The broker's home, for clients that drop the environment.")
 def mcp(*, name: str | None, dialect: str, tools: str, home: str | None) -> None:
-    """Be an MCP server on stdin and stdout.
+    """Run an MCP server on stdin and stdout.
 
-    This is for an MCP client's configuration, not for typing. The broker is started if none runs; the session
-    is an agent on it as long as the client keeps it open.
+    This is for the configuration of an MCP client, not for use by hand. It starts the broker if none is
+    running. The session is an agent for as long as the client keeps it open.
 
     \b
     Example of a client's configuration:
       {"mcpServers": {"tellwire": {"command": "tellwire", "args": ["mcp"]}}}
 
     \b
-    Look at it with the MCP inspector:
+    Try it with the MCP inspector:
       npx @modelcontextprotocol/inspector --cli tellwire mcp --method tools/list
     """
     if name is not None:

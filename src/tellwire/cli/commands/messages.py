@@ -40,34 +40,34 @@ from tellwire.protocol.operations.messages import (
 
 DURATION = Duration()
 OFFER_S = 10.0
-"""Mail that was there on joining is on the way already."""
+"""How long to wait for mail that was waiting on joining: its offer is on its way."""
 
 
 @click.command()
 @click.argument("to", shell_complete=complete_addresses)
 @click.argument("body", required=False)
 @as_option
-@click.option("--re", metavar="ID", help="The message this answers; its sender's receipt becomes `answered`.")
-@click.option("--mode", type=click.Choice(MODES), help="How you want it answered.")
-@click.option("--kind", type=click.Choice(KINDS), help="Left out: `response` with --re, else `request`.")
-@click.option("--ttl", type=DURATION, help="How long it may wait for an agent that is offline (1h).")
-@click.option("--direct", is_flag=True, help="On the direct link with that agent; beneath an agent.")
-@click.option("--listen", is_flag=True, help="Be told from now on how that agent's turns end.")
-@click.option("--wait", type=DURATION, help="Wait so long for the reply, and print it.")
-@click.option("--confirm", is_flag=True, help="Needed for a broadcast to very many.")
-@click.option("--key", help="Request id: a repeat with the same one is harmless.")
+@click.option("--re", metavar="ID", help="ID of the message you answer; its receipt becomes `answered`.")
+@click.option("--mode", type=click.Choice(MODES), help="What kind of answer you want.")
+@click.option("--kind", type=click.Choice(KINDS), help="Default: `response` with --re, otherwise `request`.")
+@click.option("--ttl", type=DURATION, help="How long it may wait unread (default 1h).")
+@click.option("--direct", is_flag=True, help="Use the direct link with TO (for agents only).")
+@click.option("--listen", is_flag=True, help="Also be notified when TO finishes a turn.")
+@click.option("--wait", type=DURATION, help="Wait this long for the reply, and print it.")
+@click.option("--confirm", is_flag=True, help="Required for a very large broadcast.")
+@click.option("--key", help="Request id; resending with the same one is harmless.")
 @json_option
 @performs(SendMessage)
 def send(to: str, body: str | None, **options: Any) -> int:
     """Send a message.
 
-    TO is an agent's name, several joined by commas, `#topic`, or `broadcast` for all agents that are online
-    in this project. BODY is the text; with `-`, or left out in a pipe, it is read from stdin.
+    TO is an agent's name, several names joined by commas, `#topic`, or `broadcast` for every agent that is
+    online in this project. BODY is the text; it is read from stdin if it is `-`, or left out in a pipe.
 
-    The message is on disk when the command returns. What it prints: `received`, it is in the inbox of an
-    agent that is online; `queued`, it is kept for one that is offline, or that nothing reaches now, and why;
-    `sent`, to several, with the outcome for each. If nobody has that name the exit code is 68. With --wait,
-    75 tells that no reply came in time; the message stays sent.
+    The message is on disk when the command returns. It prints `received` if the message is in the inbox of an
+    online agent; `queued` if it is kept for an agent that is offline or cannot be reached now, and why;
+    `sent` if it went to several, with the outcome for each. The exit code is 68 if there is no such agent,
+    and 75 if --wait ended without a reply; the message stays sent.
 
     \b
     Examples:
@@ -83,17 +83,17 @@ def send(to: str, body: str | None, **options: Any) -> int:
 @click.command()
 @click.argument("body", required=False)
 @as_option
-@click.option("--mode", type=click.Choice(MODES), help="How you want it answered.")
-@click.option("--kind", type=click.Choice(KINDS), help="Left out: `request`.")
-@click.option("--ttl", type=DURATION, help="How long it may wait for an agent that goes offline (1h).")
-@click.option("--confirm", is_flag=True, help="Needed if it would reach very many.")
-@click.option("--key", help="Request id: a repeat with the same one is harmless.")
+@click.option("--mode", type=click.Choice(MODES), help="What kind of answer you want.")
+@click.option("--kind", type=click.Choice(KINDS), help="Default: `request`.")
+@click.option("--ttl", type=DURATION, help="How long it may wait unread (default 1h).")
+@click.option("--confirm", is_flag=True, help="Required if it reaches very many agents.")
+@click.option("--key", help="Request id; resending with the same one is harmless.")
 @json_option
 @performs(SendMessage)
 def broadcast(body: str | None, **options: Any) -> int:
-    """Send to all agents that are online in this project.
+    """Send to every agent that is online in this project.
 
-    The same as `tellwire send broadcast BODY`. You yourself do not get it.
+    The same as `tellwire send broadcast BODY`. You do not get a copy.
 
     \b
     Examples:
@@ -112,14 +112,14 @@ def send_words(to: str, body: str, options: dict[str, Any]) -> int:
         if wait_s is not None and me.attached:
             raise TellwireError(
                 "forbidden",
-                f"Nothing was sent: replies go to {me.name}'s own client, so none can be waited for.",
-                "Leave --wait out.",
+                f"Nothing was sent: replies go to {me.name}'s own client, so --wait cannot work.",
+                "Send without --wait.",
             )
         names = {name: options[name] for name in ("re", "mode", "kind", "confirm", "key")}
         more = {name: options.get(name, False) for name in ("direct", "listen")}
         sent = await me.send(split_names(to), body, ttl_s=options["ttl"], **names, **more)
         if sent.status == "timeout":
-            raise TellwireError("timeout", f"No broker confirmed it within {CALL_S:.0f} s.", sent.note)
+            raise TellwireError("timeout", f"The broker did not confirm it within {CALL_S:.0f} s.", sent.note)
         if not sent.id:
             return tell_unsent(facts(sent), as_json=as_json)
         if not as_json:
@@ -142,7 +142,7 @@ async def _await_reply(me: Speaker, sent: dict[str, Any], wait_s: float, *, as_j
         await me.confirm([reply.id])
         return 0
     if not as_json:
-        write(f"No reply came in time. How far it got: tellwire message-status {sent['id']}\n", ERR)
+        write(f"No reply in time. See how far it got: tellwire message-status {sent['id']}\n", ERR)
     return ERRORS["timeout"].exit
 
 
@@ -155,14 +155,16 @@ def body_of(body: str | None) -> str:
     text = body
     if body is None or body == "-":
         if body is None and os.isatty(0):
-            raise click.UsageError("Missing argument 'BODY': say it, or pipe it in.")
+            raise click.UsageError("Missing argument 'BODY': give it as an argument, or pipe it in.")
         text = read_body()
         if not text:
-            raise TellwireError("bad_request", "The message is empty: stdin had nothing.", "Give it a BODY.")
+            raise TellwireError("bad_request", "The message is empty: stdin had no data.", "Give a BODY.")
     if text is None or not is_sendable(text):
         if text is not None and len(text) > BODY_BYTES_MAX:
-            raise TellwireError("body_too_large", f"The body has more than {BODY_BYTES_MAX} bytes.")
-        raise TellwireError("bad_request", "The body is not valid UTF-8.", "Send a file's path instead.")
+            raise TellwireError("body_too_large", f"The body is longer than {BODY_BYTES_MAX} bytes.")
+        raise TellwireError(
+            "bad_request", "The body is not valid UTF-8.", "Put it in a file and send the path."
+        )
     return text
 
 
@@ -171,17 +173,18 @@ def body_of(body: str | None) -> str:
 
 @click.command()
 @as_option
-@click.option("--peek", is_flag=True, help="Only look: nothing is taken, no receipt changes.")
-@click.option("--wait", type=DURATION, default=0.0, help="Wait so long if nothing is there.")
+@click.option("--peek", is_flag=True, help="Only look: take nothing, change no receipt.")
+@click.option("--wait", type=DURATION, default=0.0, help="Wait this long if the inbox is empty.")
 @json_option
 @performs(PeekMessages, ClaimMessages, ConfirmMessages)
 def inbox(speaker: str | None, *, peek: bool, wait: float, as_json: bool) -> int:
-    """Take the messages that wait, and print them.
+    """Take waiting messages, and print them.
 
-    What was printed counts as read, and its sender can see that. Up to 128 messages come at once; call again
-    for the rest. Without --as it is the mail of the agent above this process, or of you, the operator.
+    What is printed counts as read, and its sender can see that. You get up to 128 messages at once; run it
+    again for the rest. Without --as it is your own mail, as operator, or that of the agent that runs the
+    command.
 
-    An agent with a client of its own gets its mail there: then this is only a look, and says so.
+    An agent with a running client gets its mail there; then this only shows what waits, and says so.
 
     \b
     Examples:
@@ -235,9 +238,9 @@ def _show(mail: Inbox, *, as_json: bool) -> int:
 def message_status(message_id: str, speaker: str | None, *, as_json: bool) -> int:
     """Show how far a message got, for each recipient.
 
-    `pending`, it waits; `delivered`, it was handed over; `read`, there is evidence that it entered the
-    recipient's context; `answered`; or `expired`. You, the operator, can ask for any message; a script asks
-    with --as as the sender or a recipient.
+    `pending`: it waits. `delivered`: it was handed to the client. `read`: there is evidence that it entered
+    the recipient's context. Then `answered`, or `expired`. The operator can look up any message; a script
+    needs --as with the sender or a recipient.
 
     \b
     Examples:

@@ -23,10 +23,10 @@ from tellwire.protocol.operations.peers import ListPeers, MeshPolicy, Peers, Reg
 @click.pass_context
 @performs(RegisterPeer, RemovePeer, ListPeers)
 def peer(ctx: click.Context, *, as_json: bool) -> int:
-    """Make agents peers, part them, list them.
+    """Add, remove and list peers.
 
-    Peers are colleagues: each sees the other and can write to it, whatever the policy of their projects.
-    Nothing else follows from it: no scope, no ownership, no notices.
+    Peers see each other and can send to each other, whatever the policy of their projects. Being peers has
+    no other effect: no scope, no ownership, no notices.
 
     \b
     Examples:
@@ -46,7 +46,8 @@ def peer(ctx: click.Context, *, as_json: bool) -> int:
 def add(name: str, other: str | None, speaker: str | None, *, as_json: bool) -> int:
     """Make two agents peers of each other.
 
-    With two names, as the operator. With one, of the agent that speaks. Again is harmless.
+    As the operator, give two names. As an agent (or with --as), give the other's name. Repeating it is
+    harmless.
 
     \b
     Examples:
@@ -63,7 +64,7 @@ def add(name: str, other: str | None, speaker: str | None, *, as_json: bool) -> 
 @json_option
 @performs(RemovePeer)
 def remove(name: str, other: str | None, speaker: str | None, *, as_json: bool) -> int:
-    """Part two agents; neither is a peer of the other any more.
+    """Make two agents peers no longer.
 
     \b
     Examples:
@@ -79,7 +80,7 @@ def remove(name: str, other: str | None, speaker: str | None, *, as_json: bool) 
 @json_option
 @performs(ListPeers)
 def list_peers(name: str | None, speaker: str | None, *, as_json: bool) -> int:
-    """Show the peers of an agent.
+    """List the peers of an agent.
 
     \b
     Examples:
@@ -94,7 +95,7 @@ def list_peers(name: str | None, speaker: str | None, *, as_json: bool) -> int:
 
 def _ask(operation: RegisterPeer | RemovePeer, other: str | None, speaker: str | None) -> Peers:
     if other is not None and speaker is not None:
-        raise click.UsageError("Two names, or one name and --as.")
+        raise click.UsageError("Give two names, or one name and --as.")
     return ask(operation) if other is not None else ask_as(speaker or "", operation)
 
 
@@ -120,15 +121,15 @@ def _show(reply: Peers, *, as_json: bool) -> int:
 @click.option(
     "--project",
     type=click.Path(file_okay=False),
-    help="The folder of the project; left out: the one of the working folder.",
+    help="The project's folder (default: the current one).",
 )
 @json_option
 @performs(MeshPolicy)
 def policy_of(policy: str | None, project: str | None, *, as_json: bool) -> int:
     """Show or set who sees whom in a project.
 
-    `open`: all its agents see each other and can be written to. `peers`: only parents, children, peers,
-    members of a link, and you. Setting it is for the operator, and lasts.
+    `open`: all its agents see each other and can send to each other. `peers`: an agent sees only its parent,
+    its children, its peers, members of its links, and you. Only the operator can set it; it is permanent.
 
     \b
     Examples:

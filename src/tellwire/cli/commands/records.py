@@ -43,24 +43,27 @@ FEED_QUEUE_MAX = 10_000
 def filters(function: F) -> F:
     """The options that history and search share."""
     for option in (
-        click.option("--full", is_flag=True, help="Whole bodies instead of one line for each message."),
+        click.option("--full", is_flag=True, help="Show whole bodies instead of one line per message."),
         click.option(
             "--limit",
             type=click.IntRange(1, 10_000),
             default=LIMIT,
             help=f"Show at most N (default {LIMIT}).",
         ),
-        click.option("--until", type=Moment(), default=0.0, help="Not newer than this."),
-        click.option("--since", type=Moment(), default=0.0, help="Not older: 2h, 7d, or a date."),
+        click.option("--until", type=Moment(), default=0.0, help="Only up to then: 2h, 7d, or a date."),
+        click.option("--since", type=Moment(), default=0.0, help="Only since then: 2h, 7d, or a date."),
         click.option(
             "--peer",
             metavar="NAME",
             shell_complete=complete_names,
-            help="Only what passed between it and --agent.",
+            help="Only between this agent and --agent.",
         ),
-        click.option("--link", metavar="LINK", help="Only what was said on this link."),
+        click.option("--link", metavar="LINK", help="Only messages on this link."),
         click.option(
-            "--agent", metavar="NAME", shell_complete=complete_names, help="Only what it sent or received."
+            "--agent",
+            metavar="NAME",
+            shell_complete=complete_names,
+            help="Only messages it sent or received.",
         ),
     ):
         function = option(function)
@@ -73,10 +76,10 @@ def filters(function: F) -> F:
 @json_option
 @performs(ReadHistory)
 def history(**options: Any) -> int:
-    """Show what was sent, newest last.
+    """Show earlier messages, newest last.
 
-    An agent sees its own messages; you, the operator, see all. STATE is the receipt: of one recipient, or
-    the least that holds for several.
+    An agent sees its own messages; the operator sees all. STATE is the receipt; of a message to several, the
+    one that got least far.
 
     \b
     Examples:
@@ -94,9 +97,9 @@ def history(**options: Any) -> int:
 @json_option
 @performs(SearchMessages)
 def search(query: str, **options: Any) -> int:
-    """Find messages by their words, newest last.
+    """Search messages, newest last.
 
-    All words must occur, in any case. "two words" is a phrase, wor* the beginning of a word.
+    All words must occur, in upper or lower case. "two words" is a phrase, wor* matches the start of a word.
 
     \b
     Examples:
@@ -127,26 +130,26 @@ def _show(reply: History, options: dict[str, Any]) -> int:
     messages = [facts(message) for message in reversed(reply.messages)]
     screen, now = find_screen(), time.time()
     if not messages:
-        write("Nothing was found.\n")
+        write("No messages found.\n")
     elif options["full"]:
         write(render_messages(messages, now=now, screen=screen))
     else:
         write(render_history(messages, now=now, screen=screen))
     if reply.more and screen.person:
-        write(screen.paint(f"There is more: --limit {2 * options['limit']}", "dim") + "\n")
+        write(screen.paint(f"There is more; use --limit {2 * options['limit']}", "dim") + "\n")
     return 0
 
 
 @click.command()
-@click.option("--older-than", type=Duration(), required=True, help="Let go of what is older: 7d, 12h.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--older-than", type=Duration(), required=True, help="Delete what is older: 7d, 12h.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 @performs(PurgeHistory)
 def purge(*, older_than: float, yes: bool, as_json: bool) -> int:
     """Delete delivered messages now.
 
-    Otherwise it goes when its time is over. Messages that wait or are on the way stay. What is let go of
-    cannot be read, searched or shown again; the rest of the audit stays provable.
+    By default they are deleted after a while (setting `retention_s`). Messages that still wait are kept. What
+    is deleted cannot be read or searched again; the rest of the journal can still be verified.
 
     \b
     Examples:
@@ -155,12 +158,8 @@ def purge(*, older_than: float, yes: bool, as_json: bool) -> int:
     """
     if not yes:
         if not os.isatty(0):
-            raise TellwireError(
-                "confirmation_needed", "This cannot be undone.", "If you mean it, add `--yes`."
-            )
-        click.confirm(
-            f"Let go of all history older than {format_duration(older_than)}?", abort=True, err=True
-        )
+            raise TellwireError("confirmation_needed", "This cannot be undone.", "To go ahead, add `--yes`.")
+        click.confirm(f"Delete all history older than {format_duration(older_than)}?", abort=True, err=True)
     messages = commits = 0
     while True:
         done = ask(PurgeHistory(older_than_s=older_than))
@@ -172,7 +171,7 @@ def purge(*, older_than: float, yes: bool, as_json: bool) -> int:
         return 0
     write(f"Deleted {counted(messages, 'message')}.\n")
     if done.held_by:
-        write(f"What is newer than {done.held_by} stays: that message is still open.\n")
+        write(f"Messages from {done.held_by} on were kept: that one is still unread.\n")
     return 0
 
 
@@ -183,10 +182,10 @@ def purge(*, older_than: float, yes: bool, as_json: bool) -> int:
 @jsonl_option
 @performs(WatchFeed)
 def tail(*, as_json: bool) -> int:
-    """Watch what happens, as it happens, until Ctrl-C.
+    """Follow events live, until Ctrl-C.
 
-    One line for each committed event: who came and went, what was sent, handed over, read, refused. It goes
-    on through restarts of the broker.
+    Prints a line for each committed event: agents that come and go, messages sent, delivered, read, refused.
+    It continues across restarts of the broker.
 
     \b
     Examples:
@@ -225,7 +224,7 @@ async def feed_of() -> AsyncGenerator[tuple[Client, asyncio.Queue[FeedEvent | No
 async def _watch(show: Callable[[FeedEvent], None]) -> None:
     async with feed_of() as (client, events):
         if os.isatty(2):
-            write("Watching; Ctrl-C ends it.\n", ERR)
+            write("Watching; press Ctrl-C to stop.\n", ERR)
         while (event := await events.get()) is not None:
             show(event)
         if client.failure is not None:

@@ -34,9 +34,9 @@ EXIT_HELD = 1
 
 @click.command("claim")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path())
-@click.option("--read", is_flag=True, help="Only to read; others may read and write.")
-@click.option("--flat", is_flag=True, help="A folder and what lies directly in it, not beneath.")
-@click.option("--for", "for_s", type=Duration(), help="How long: 30min, 2h; left out: 4h.")
+@click.option("--read", is_flag=True, help="Claim for reading; others may still write.")
+@click.option("--flat", is_flag=True, help="The folder and the files in it, without subfolders.")
+@click.option("--for", "for_s", type=Duration(), help="How long: 30min, 2h (default 4h).")
 @as_option
 @json_option
 @performs(ClaimScope)
@@ -49,10 +49,10 @@ def claim(
     flat: bool,
     as_json: bool,
 ) -> int:
-    """Claim files or folders, so that no other agent writes there.
+    """Claim files or folders for one agent's writes.
 
-    All of them or none: if another agent holds one, the refusal names it. Claiming again goes on for another
-    while; the claims of an agent that is gone are free.
+    No other agent may write there meanwhile. You get all of them or none: if another agent holds one, the
+    refusal names it. Claiming again extends the claim. The claims of an agent that has ended are released.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def claim(
 @json_option
 @performs(ReleaseScope)
 def release(paths: tuple[str, ...], speaker: str | None, *, as_json: bool) -> int:
-    """Give claims back: those of these paths, or all.
+    """Release claims: those on these paths, or all.
 
     \b
     Examples:
@@ -99,9 +99,9 @@ def _show_claims(reply: Claims, *, as_json: bool) -> int:
 @json_option
 @performs(WhoOwns)
 def who_owns(path: str, speaker: str | None, *, as_json: bool) -> int:
-    """Show whose a path is, and whether you may write there.
+    """Show who owns a path, and whether you may write to it.
 
-    Ends with 1 if you, or the agent that speaks, should not.
+    The exit code is 1 if you, or the agent you act as, should not.
 
     \b
     Examples:
@@ -128,7 +128,7 @@ def who_owns(path: str, speaker: str | None, *, as_json: bool) -> int:
 @json_option
 @performs(ListScopes)
 def scopes(*, as_json: bool) -> int:
-    """Show who may write where, as a tree of parents and children.
+    """Show who may write where, as a tree.
 
     \b
     Examples:
@@ -144,7 +144,7 @@ def scopes(*, as_json: bool) -> int:
 
 
 def render_scopes(scopes: list[ScopeRecord], screen: Screen) -> str:
-    """The tree; a child stands beneath its parent."""
+    """The tree; a child is shown below its parent."""
     depths: dict[str, int] = {}
     lines: list[str] = []
     for scope in scopes:

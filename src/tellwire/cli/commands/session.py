@@ -16,7 +16,7 @@ from tellwire.cli.texts import clean, clean_lines
 from tellwire.protocol.operations.sessions import GetSessionData, SessionData
 
 TAIL_MAX = 24_000
-WHERE = {"transcript": "from its client's record", "terminal": "from its terminal"}
+WHERE = {"transcript": "from its client's transcript", "terminal": "from its terminal"}
 
 
 @click.command()
@@ -24,14 +24,14 @@ WHERE = {"transcript": "from its client's record", "terminal": "from its termina
 @click.option(
     "--tail", type=click.IntRange(1, TAIL_MAX), default=4_000, help="Show at most N characters, from the end."
 )
-@click.option("--since", type=Moment(), default=0.0, help="Not older: 10min, 2h, or a date.")
+@click.option("--since", type=Moment(), default=0.0, help="Only since then: 10min, 2h, or a date.")
 @json_option
 @performs(GetSessionData)
 def session(*, name: str, tail: int, since: float, as_json: bool) -> int:
-    """Look into an agent's session.
+    """Show an agent's session.
 
-    What it was told, what it said, which tools it called: Markdown out of the record that its client keeps,
-    or else what its terminal shows. Reasoning and the results of tools are left out.
+    Its prompts, its answers and its tool calls, as Markdown from its client's transcript; or else what its
+    terminal shows. Reasoning and tool results are left out.
 
     \b
     Examples:
@@ -58,5 +58,5 @@ def _about(reply: SessionData) -> str:
     if reply.last_at:
         words.append(time.strftime("last at %H:%M:%S", time.localtime(reply.last_at)))
     if reply.cut:
-        words.append("there is more before: --tail, --since")
+        words.append("for more use --tail or --since")
     return ", ".join(words)

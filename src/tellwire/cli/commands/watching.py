@@ -1,4 +1,4 @@
-"""The command that reads along on a link."""
+"""The command that follows a link."""
 
 from __future__ import annotations
 
@@ -29,11 +29,16 @@ PAGE_MAX = 50
 
 @click.command()
 @click.argument("link_id", metavar="LINK", shell_complete=complete_links)
-@click.option("--last", type=click.IntRange(0, PAGE_MAX), default=LAST, help=f"Begin with so many ({LAST}).")
+@click.option(
+    "--last",
+    type=click.IntRange(0, PAGE_MAX),
+    default=LAST,
+    help=f"Start with the last N messages (default {LAST}).",
+)
 @jsonl_option
 @performs(WatchFeed, LinkHistory)
 def watch(link_id: str, last: int, *, as_json: bool) -> int:
-    """Read along on a link until it is closed, or Ctrl-C.
+    """Follow a link until it is closed, or Ctrl-C.
 
     \b
     Examples:
@@ -56,7 +61,7 @@ class _Reader:
         async with feed_of() as (client, events):
             (record,) = (await client.call(ListLinks(link=self._link))).links
             if not self._as_json and os.isatty(2):
-                write(f"Reading along on {LINK}{self._link}; Ctrl-C ends it.\n", ERR)
+                write(f"Following {LINK}{self._link}; press Ctrl-C to stop.\n", ERR)
             page = (await client.call(LinkHistory(link=self._link, limit=max(last, 1)))).messages
             if page and not last:
                 self._shown = page[0].id

@@ -1,4 +1,4 @@
-"""What `tellwire doctor` looks at. Each check tells how it stands, and what to do; none changes anything."""
+"""The checks of `tellwire doctor`: each reports a state and what to do about it; none changes anything."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tellwire.settings import Settings
 from tellwire.store.losses import find_losses
 from tellwire.version import VERSION
 
-NO_BROKER = "none runs; the next command or the next start of a session brings one up"
+NO_BROKER = "not running; the next command or agent session starts it"
 FREE_BYTES_MIN = 50 << 20
 FREE_BYTES_LOW = 500 << 20
 ADVICE = {
-    "dialog": "Answer the dialog in its terminal; its mail comes along then.",
-    "failed": "Look at its screen for what failed. A prompt by its human starts it afresh.",
+    "dialog": "Answer the dialog in its terminal; its mail is delivered then.",
+    "failed": "Look at its screen for the error. A new prompt in its terminal makes it start again.",
 }
 
 
@@ -59,10 +59,10 @@ def check_broker(settings: Settings) -> tuple[BrokerState | None, list[Check]]:
     words = f"{state.version}, pid {state.pid}, up {format_duration(state.uptime_s)}"
     checks = [Check(about="broker", words=words)]
     if state.version != VERSION:
-        words = f"The broker is version {state.version}, this command {VERSION}."
+        words = f"The broker has version {state.version}, this command {VERSION}."
         checks = [Check(about="broker", level="warn", words=words, advice="Run `tellwire up --replace`.")]
     if state.storage != "ok":
-        advice = state.storage_advice or "Free disk space; the broker goes on by itself."
+        advice = state.storage_advice or "Free disk space; the broker then continues automatically."
         checks.append(
             Check(about="storage", level="fail", words=state.storage, advice=advice, code="storage_full")
         )
@@ -72,27 +72,37 @@ def check_broker(settings: Settings) -> tuple[BrokerState | None, list[Check]]:
 def check_home(settings: Settings) -> Iterator[Check]:
     """Whether the home is ours alone, and has room."""
     if not settings.home.is_dir():
-        yield Check(about="home", words=f"{settings.home} is made when it is needed")
+        yield Check(about="home", words=f"{settings.home} will be created when it is needed")
         return
     open_ones = [path for path in (settings.home, settings.socket, settings.database) if _is_open(str(path))]
     foreign = settings.home.stat().st_uid != os.getuid()
     if foreign:
         words = f"{settings.home} belongs to another user."
-        yield Check(about="home", level="fail", words=words, advice="Set TELLWIRE_HOME.", code="forbidden")
+        yield Check(
+            about="home",
+            level="fail",
+            words=words,
+            advice="Set TELLWIRE_HOME to a folder of your own.",
+            code="forbidden",
+        )
     elif open_ones:
-        words = f"Others may enter {', '.join(map(str, open_ones))}."
-        advice = "Take their rights away: `chmod go= PATH`."
+        words = f"Other users can access {', '.join(map(str, open_ones))}."
+        advice = "Remove their access with `chmod go= PATH`."
         yield Check(about="home", level="fail", words=words, advice=advice, code="forbidden")
     else:
         yield Check(about="home", words=str(settings.home))
     for loss in find_losses(settings.database):
-        advice = "Restore a backup if you have one; else `tellwire audit --acknowledge` at a terminal."
+        advice = (
+            "Restore a backup if you have one. Otherwise run `tellwire audit --acknowledge` at a terminal."
+        )
         yield Check(about="journal", level="fail", words=loss.words(), advice=advice, code="database_corrupt")
     free = shutil.disk_usage(settings.home).free
-    words = f"{free >> 20} MiB are free"
+    words = f"{free >> 20} MiB free"
     if free < FREE_BYTES_LOW:
         level = "fail" if free < FREE_BYTES_MIN else "warn"
-        yield Check(about="disk", level=level, words=words, advice="Free some space.", code="storage_full")
+        yield Check(
+            about="disk", level=level, words=words, advice="Free some disk space.", code="storage_full"
+        )
     else:
         yield Check(about="disk", words=words)
 
@@ -101,9 +111,9 @@ def check_former_home(env: Mapping[str, str]) -> Iterator[Check]:
     """Whether a home of the former name is there. Nothing reads it, and nobody deletes it but its owner."""
     home = former_home(env)
     if os.path.isdir(home):
-        words = f"{home} is of the old name, {FORMER}; it is not used, and left alone"
+        words = f"{home} is from the old name, {FORMER}; it is no longer used"
         yield Check(
-            about="old home", level="warn", words=words, advice="Delete it if you need nothing of it."
+            about="old home", level="warn", words=words, advice="Delete it if you do not need its contents."
         )
 
 
@@ -124,13 +134,15 @@ def check_port(settings: Settings, diagnosis: Diagnosis | None) -> Iterator[Chec
     if endpoint is None:
         return
     if diagnosis is not None and diagnosis.hooks_port == endpoint.port:
-        yield Check(about="hooks", words=f"served on port {endpoint.port}")
+        yield Check(about="hooks", words=f"listening on port {endpoint.port}")
     elif _is_taken(endpoint.port):
-        words = f"Port {endpoint.port}, where the plugins of clients ask, is taken by another program."
-        advice = f"End that program, or delete {settings.home / 'hooks.json'} and run `tellwire install all`."
+        words = f"Port {endpoint.port}, which the clients' plugins use, is taken by another program."
+        advice = (
+            f"Stop that program, or delete {settings.home / 'hooks.json'} and run `tellwire install all`."
+        )
         yield Check(about="hooks", level="fail", words=words, advice=advice, code="conflict")
     elif diagnosis is not None:
-        words = f"Port {endpoint.port} is not served."
+        words = f"The broker is not listening on port {endpoint.port}."
         yield Check(about="hooks", level="warn", words=words, advice="Run `tellwire up --replace --detach`.")
 
 
@@ -167,7 +179,7 @@ def check_clients(reports: Iterable[Report]) -> Iterator[Check]:
 
 
 def _of_report(report: Report) -> Check:
-    version = report.version or "of unknown version"
+    version = report.version or "unknown version"
     errors = [file.error for file in report.files if file.error]
     words = f"{version}, tellwire is {report.state}"
     if report.fine:
@@ -178,7 +190,7 @@ def _of_report(report: Report) -> Check:
             about=report.client,
             level="fail",
             words=f"{words}: {more}",
-            advice="Correct the file.",
+            advice="Fix the file.",
             code="bad_request",
         )
     advice = "" if report.state == "installed" else f"Run `tellwire install {report.client}`."
@@ -203,7 +215,7 @@ def check_agents(agents: Sequence[AgentRecord], told: Container[str] = ()) -> It
 
 def _of_agent(agent: AgentRecord) -> Check:
     wake = wake_words(msgspec.to_builtins(agent))
-    words = ", ".join(each for each in (agent.activity, wake or "fetches its mail") if each)
+    words = ", ".join(each for each in (agent.activity, wake or "fetches its own mail") if each)
     shut = [
         f"{path.name}: {path.note}" for path in agent.paths if path.wakes and not path.works and path.note
     ]
@@ -212,7 +224,7 @@ def _of_agent(agent: AgentRecord) -> Check:
             about=agent.name,
             level="warn",
             words=f"{words}{_waiting(agent.pending)}" + (f" ({'; '.join(shut)})" if shut else ""),
-            advice="Its mail comes with its next turn. Run it in tmux, or `tellwire install` its client.",
+            advice="Its mail waits for its next turn. Run it in tmux, or `tellwire install` its client.",
         )
     waits = f"{_waiting(agent.pending)}: {agent.waits}" if agent.waits else ""
     return Check(about=agent.name, words=f"{words}{waits}")
@@ -245,16 +257,16 @@ def advise_deaf(fault: SessionFault, report: Report | None) -> str:
         return "Restart its client."
     if report.state != "installed":
         found = f"tellwire is {report.state} in its configuration"
-        return f"{found}: run `tellwire install {report.client}`, then restart it."
+        return f"{found}. Run `tellwire install {report.client}`, then restart the client."
     if report.notes and not report.fine:
         return report.notes[0]
     files = [file for file in report.files if file.hooks] or report.files
     changed = {file.path: _changed_at(file.path) for file in files}
     newest = max(changed, key=lambda path: changed[path], default="")
     if newest and 0 < fault.started_at < changed[newest]:
-        return f"It started before {newest} was last changed, so it may lack tellwire's hooks: restart it."
+        return f"It started before {newest} was last changed, so it may lack tellwire's hooks. Restart it."
     if fault.kind in BY_KIND and BY_KIND[fault.kind].silent_at_start:
-        return "It tells nothing before its first prompt: type one. If it stays deaf, restart it."
+        return "Its hooks do not run before its first prompt. Type one; if it stays deaf, restart it."
     return "Its hooks do not run. Restart it; if it stays deaf, run `tellwire install --check`."
 
 
@@ -270,23 +282,25 @@ def _waiting(count: int) -> str:
 
 
 def check_diagnosis(diagnosis: Diagnosis, *, only: str = "") -> Iterator[Check]:
-    """What the broker itself found odd."""
+    """Problems that the broker itself has noticed."""
     now = time.time()
     for fault in diagnosis.faults:
         times = "once" if fault.count == 1 else f"{fault.count} times"
-        words = f"A hook of {fault.client} made no sense {times}, last {format_age(now - fault.last_at)}: "
-        advice = "Its version may be newer than tellwire knows; see `tellwire install --check`."
+        words = (
+            f"Could not understand a hook of {fault.client} {times}, last {format_age(now - fault.last_at)}: "
+        )
+        advice = "Its version may be too new for this tellwire. Run `tellwire install --check`."
         yield Check(about="hooks", level="warn", words=words + fault.error, advice=advice)
     for lease in diagnosis.leases:
         if only and lease.agent != only:
             continue
         words = (
-            f"was given {', '.join(lease.ids)} {format_age(now - lease.since)}, and nothing shows it read it"
+            f"got {', '.join(lease.ids)} {format_age(now - lease.since)}, with no proof yet that it was read"
         )
-        advice = "It is offered again when the session ends, or when its client shows that it is not there."
+        advice = "It is delivered again if the session ends, or if its client shows that it did not arrive."
         if lease.stuck:
             words += "; its client is idle"
             advice = (
-                "Its next turn settles it: type something into it. Or end it: the message is offered again."
+                "Type a prompt: its next turn settles this. Or end it; the message is then delivered again."
             )
         yield Check(about=lease.agent, level="warn", words=words, advice=advice)

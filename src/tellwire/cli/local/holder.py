@@ -18,7 +18,7 @@ BACK_S = 4.0
 POLL_S = 0.02
 SILENT = ("unreachable", "timeout")
 """Codes that tell nothing about whether a broker runs."""
-ADVICE = "If it stays so: `tellwire up --replace`. Its log may tell why."
+ADVICE = "If this persists, run `tellwire up --replace`. Its log may say why."
 
 
 def find_holder(lock: Path) -> int:
@@ -63,6 +63,6 @@ def reach_broker(settings: Settings) -> BrokerState:
             if not pid:
                 raise
             if error.code == "timeout" or time.monotonic() > deadline:
-                words = f"A broker runs (pid {pid}), but does not answer on {settings.socket}."
+                words = f"A broker is running (pid {pid}) but does not answer on {settings.socket}."
                 raise TellwireError("unreachable", words, ADVICE) from error
         time.sleep(POLL_S)

@@ -26,8 +26,8 @@ log = logging.getLogger("tellwire.hooks")
 QUEUE = "queue"
 SLOW = "queue (up to 10 s)"
 QUEUE_S = 10.0
-NO_SESSION = "it has begun no session yet"
-INTERRUPTED = "after an interrupt it leaves its queue alone until its next prompt"
+NO_SESSION = "it has not started a session yet"
+INTERRUPTED = "after an interrupt it ignores its queue until its next prompt"
 GONE = "its terminal is closed"
 ANEW = "its human has begun another session"
 

@@ -36,7 +36,7 @@ def _until(operation: MuteAgent, context: Context) -> float:
     if operation.for_s is None:
         return 0.0
     if operation.off:
-        raise TellwireError("bad_request", "`off` ends the muting; `for_s` belongs to its beginning.")
+        raise TellwireError("bad_request", "`off` and `for_s` cannot be combined.")
     longest = context.limits.mute_s_max
     if not 0 < operation.for_s <= longest:
         raise TellwireError("bad_request", f"`for_s` must be above 0 and at most {longest:.0f}.")

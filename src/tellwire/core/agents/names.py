@@ -84,4 +84,6 @@ def check_profile(operation: RegisterAgent | UpdateAgent, limits: Limits) -> Non
     check_depth(operation.metadata, "metadata")
     check_numbers(operation.metadata, "metadata")
     if operation.metadata and len(msgspec.json.encode(operation.metadata)) > limits.metadata_bytes_max:
-        raise TellwireError("limit_exceeded", f"The metadata exceed {limits.metadata_bytes_max} bytes.")
+        raise TellwireError(
+            "limit_exceeded", f"The metadata is larger than {limits.metadata_bytes_max} bytes."
+        )

@@ -70,7 +70,7 @@ def decide_list_peers(state: State, operation: ListPeers, context: Context) -> D
     """Whom an agent shook hands with."""
     me = caller_agent(state, context) if operation.name is None else find_agent(state, operation.name)
     if context.caller.kind == AGENT and me.id != context.caller.agent:
-        raise TellwireError("forbidden", "An agent may list its own peers only.")
+        raise TellwireError("forbidden", "An agent may list only its own peers.")
     return Decision(_reply(state, me, list(state.peers.get(me.id, {}))))
 
 
@@ -116,7 +116,7 @@ def _pair(state: State, operation: RegisterPeer | RemovePeer, context: Context) 
         me = caller_agent(state, context)
         return me, find_agent(state, operation.name, me)
     if context.caller.kind != OPERATOR:
-        raise TellwireError("forbidden", "Only the operator may speak for two agents.")
+        raise TellwireError("forbidden", "Only the operator may pair two other agents.")
     return find_agent(state, operation.name), find_agent(state, operation.other)
 
 
@@ -165,13 +165,13 @@ def decide_policy(state: State, operation: MeshPolicy, context: Context) -> Deci
     if operation.policy is None:
         return Decision(PolicyState(group=group, policy=now))  # pyright: ignore[reportArgumentType]  # only such words are stored
     if context.caller.kind != OPERATOR:
-        raise TellwireError("forbidden", "Only the operator may say who sees whom.")
+        raise TellwireError("forbidden", "Only the operator may set the policy of a project.")
     if not group:
-        raise TellwireError("bad_request", "No project is named.", "Give its folder.")
+        raise TellwireError("bad_request", "No project was named.", "Give its folder.")
     if operation.policy == now:
         return Decision(PolicyState(group=group, policy=operation.policy))
     if operation.policy != OPEN and len(state.policies) >= context.limits.agents_max:
-        raise TellwireError("limit_exceeded", "Too many projects have a policy of their own.")
+        raise TellwireError("limit_exceeded", "Too many projects have their own policy.")
     reply = PolicyState(group=group, policy=operation.policy, changed=True)
     return Decision(reply, [PolicySet(group, operation.policy)])
 

@@ -65,7 +65,7 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
             return _come_up(state, above, operation, context)
         return _attach(above, operation)
     if context.caller.holds:
-        raise TellwireError("conflict", "This connection has an agent already.", "Open another connection.")
+        raise TellwireError("conflict", "This connection already has an agent.", "Open another connection.")
     if operation.name in (OPERATOR_NAME, "") and context.caller.kind == OPERATOR:
         operator = state.find(OPERATOR_NAME)
         there = operator is not None and (operator.online or not is_free(operator, context))
@@ -76,7 +76,7 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
         asked = _own_name(operation.name)
     before = state.agents.get(operation.resume)
     if before is not None and before.session != operation.session:
-        raise TellwireError("session_replaced", f"Another session goes on as {before.name!r}.")
+        raise TellwireError("session_replaced", f"Another session has taken over {before.name!r}.")
     name, agent, lost = _place(state, asked, operation, context)
     if operation.looks and (agent is None or context.now - agent.gone_at < LOOKED_AT_S):
         return _look(name, agent)
@@ -100,7 +100,11 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
 def _begin(state: State, name: str, note: str, operation: RegisterAgent, context: Context) -> Decision:
     """A new agent."""
     if len(state.agents) >= context.limits.agents_max:
-        raise TellwireError("limit_exceeded", "Too many agents are known.", "Forget some that are gone.")
+        raise TellwireError(
+            "limit_exceeded",
+            "Too many agents are registered.",
+            "Remove some with `tellwire unregister NAME --forget`.",
+        )
     event = AgentRegistered(
         name=name,
         kind=operation.kind,
@@ -118,7 +122,7 @@ def _begin(state: State, name: str, note: str, operation: RegisterAgent, context
 def _look(name: str, agent: Agent | None) -> Decision:
     """Read as an agent whose name the caller might take: its presence and its mail stay as they are."""
     if agent is None:
-        raise TellwireError("unknown_agent", f"No agent {name!r} is known here.")
+        raise TellwireError("unknown_agent", f"There is no agent named {name!r}.")
     found = _resumed(agent, "")
     return Decision(msgspec.structs.replace(found, attached=True, looking=True))
 
@@ -155,10 +159,10 @@ def _attach(above: Agent, operation: RegisterAgent) -> Decision:
     if operation.name and operation.name.lower() != above.name.lower():
         raise TellwireError(
             "forbidden",
-            f"This process runs beneath the agent {above.name!r} and speaks as that agent only.",
+            f"This process was started by the agent {above.name!r} and can act only as that agent.",
             f"Connect as {above.name!r}.",
         )
-    note = f"You speak as {above.name!r}; its own client gets the mail."
+    note = f"You act as {above.name!r}; its own client gets the mail."
     return Decision(Registered(id=above.id, name=above.name, note=note, resumed=True, attached=True))
 
 
@@ -219,10 +223,10 @@ def _refusal(name: str, agent: Agent | None, context: Context, *, own: bool) -> 
     if agent is not None and own and is_free(agent, context):
         return TellwireError(
             "forbidden",
-            f"It cannot be told that no agent started this program; it may not speak as {name!r}.",
-            "Run it at a terminal, or use a name that nobody has.",
+            f"This program may have been started by an agent, so it may not act as {name!r}.",
+            "Run it in a terminal, or use a name that is free.",
         )
-    whose = "belongs to another agent" if agent is None else f"has a client of its own ({agent.kind})"
+    whose = "belongs to another agent" if agent is None else f"has a running client ({agent.kind})"
     return TellwireError("forbidden", f"{name!r} {whose}.", "Use another name.")
 
 
@@ -280,9 +284,9 @@ def decide_unregister(state: State, operation: UnregisterAgent, context: Context
     agent = caller_agent(state, context) if operation.name is None else find_agent(state, operation.name)
     own = agent.id == context.caller.agent
     if not own and context.caller.kind != OPERATOR:
-        raise TellwireError("forbidden", "Only the operator may make another agent leave.")
+        raise TellwireError("forbidden", "Only the operator may remove another agent.")
     if operation.forget and agent.id in state.children:
-        raise TellwireError("conflict", f"{agent.name!r} is a child that runs.", "Stop it first.")
+        raise TellwireError("conflict", f"{agent.name!r} is a running child.", "Stop it first.")
     events: list[AnyEvent] = []
     texts: list[str] = []
     shown = _shown(agent, operation, context)

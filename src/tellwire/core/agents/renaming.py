@@ -24,7 +24,7 @@ def decide_update(state: State, operation: UpdateAgent, context: Context) -> Dec
     name, kind = operation.name, operation.kind or agent.kind
     if name is not None:
         if agent.name == OPERATOR_NAME:
-            raise TellwireError("forbidden", "The operator keeps its name.")
+            raise TellwireError("forbidden", "The operator cannot be renamed.")
         name, bearer = _new_name(state, agent, parse_name(name), operation, context)
         if bearer is not None:
             return _take_over(agent, bearer, operation, context)
@@ -72,7 +72,7 @@ def _new_name(
             raise TellwireError(
                 "conflict",
                 f"The name {name!r} is taken.",
-                "Choose another name; the name of an agent that is away is given back by the operator.",
+                "Choose another name; only the operator can give away the name of an agent that is offline.",
             )
         number, name = next_name(asked, number)
 
@@ -96,7 +96,7 @@ def _take_over(agent: Agent, bearer: Agent, operation: UpdateAgent, context: Con
     """
     if agent.pending or agent.leased:
         raise TellwireError(
-            "conflict", f"Mail for {agent.name!r} waits.", "Read it first, then change the name."
+            "conflict", f"{agent.name!r} has unread mail.", "Read it first, then change the name."
         )
     capabilities = operation.capabilities
     if capabilities is None:

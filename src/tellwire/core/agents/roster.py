@@ -46,7 +46,7 @@ def find_agent(state: State, name: str, asker: Agent | None = None) -> Agent:
     if agent is None:
         near = suggest(state, name, asker)
         advice = f"Did you mean {', '.join(near)}?" if near else None
-        raise TellwireError("unknown_agent", f"No agent {shorten(name)} is known here.", advice)
+        raise TellwireError("unknown_agent", f"There is no agent named {shorten(name)}.", advice)
     return agent
 
 

@@ -146,7 +146,7 @@ def lost_note(lost: str, name: str) -> str:
     """What a session hears that does not get its name back."""
     if not lost:
         return ""
-    return f"Another session goes on as {lost!r}, with its mail; you are {name!r}."
+    return f"Another session has taken over {lost!r} and its mail; you are {name!r}."
 
 
 def seated(state: State, agent_id: str, context: Context) -> list[SessionPlaced]:

@@ -18,8 +18,8 @@ from tellwire.protocol.operations.agents import Done
 from tellwire.protocol.operations.asking import Answered, AskAgent, CancelAsk
 from tellwire.protocol.operations.children import SpawnAgent
 
-LOST = "The answer is lost: the broker stopped, or the agent was ended, while it was being asked."
-GIVEN_UP = "Nobody waits for its answer any more."
+LOST = "The answer is lost: the broker stopped, or the agent was stopped, before it answered."
+GIVEN_UP = "Nobody is waiting for its answer any more."
 
 
 def decide_ask(state: State, ask: AskAgent, context: Context) -> Decision:
@@ -55,7 +55,7 @@ def decide_reserve_ask(state: State, command: ReserveAsk, context: Context) -> D
 def _check(ask: AskAgent, context: Context) -> None:
     limits = context.limits
     if not ask.question.strip():
-        raise TellwireError("bad_request", "`question` is empty.", "Say what you want to know.")
+        raise TellwireError("bad_request", "`question` is empty.", "Ask something.")
     if ask.timeout_s is not None and not 0 < ask.timeout_s <= limits.ask_s_max:
         raise TellwireError("bad_request", f"`timeout_s` must be above 0 and at most {limits.ask_s_max:.0f}.")
 

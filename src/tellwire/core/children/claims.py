@@ -27,9 +27,9 @@ def check_path(path: str) -> str:
         raise TellwireError("path_invalid", f"{shorten(path)} is not an absolute path.")
     parts = path[1:].split("/")
     if path != "/" and any(part in ("", ".", "..") for part in parts):
-        raise TellwireError("path_invalid", f"{shorten(path)} is not a plain path.")
+        raise TellwireError("path_invalid", f"{shorten(path)} is not a normalised path.")
     if "\0" in path:
-        raise TellwireError("path_invalid", "A path must not hold a NUL.")
+        raise TellwireError("path_invalid", "A path must not contain a NUL character.")
     return path
 
 

@@ -92,7 +92,7 @@ def apply_child_confirmed(state: State, event: ChildConfirmed) -> None:
 
 
 def apply_sub_delegated(state: State, event: ScopeSubDelegated) -> None:
-    """One above knows a grandchild."""
+    """Register a grandchild with each of its ancestors."""
     if event.agent in state.agents and event.child in state.children:
         _know(state, event.agent, event.child)
 

@@ -123,7 +123,7 @@ def judge(state: State, agent: str, path: str, owner: str, claim: Claim | None) 
     if agent not in state.agents:
         return Verdict(True, "", owner, claim)
     if owner and agent in line_above(state, owner):
-        reason = f"You gave {path} to {_name(state, owner)}, which alone writes there until it ends."
+        reason = f"You gave {path} to {_name(state, owner)}; only it may write there until it ends."
         return Verdict(False, f"{reason} Ask it, or stop it first.", owner, claim)
     scoped = is_scoped(state, agent)
     if claim is not None and not (scoped and owner in line_above(state, agent)):
@@ -137,10 +137,10 @@ def judge(state: State, agent: str, path: str, owner: str, claim: Claim | None) 
 def outside(state: State, agent: str, path: str) -> str:
     """What a scoped agent is told of a path that it was not given."""
     writable = [claim.rule.path for claim in claims_of(state, agent) if claim.rule.access == "write"]
-    where = f"You may write in {', '.join(writable)} only" if writable else "You may write nowhere"
+    where = f"You may write in {', '.join(writable)} only" if writable else "You may not write anywhere"
     parent = state.agents.get(state.children[agent].parent)
-    ask = f"ask {parent.name} for more, or leave that to it" if parent else "ask the operator"
-    return f"{path} is outside of your scope. {where}; {ask}."
+    ask = f"ask {parent.name} for more, or leave it to {parent.name}" if parent else "ask the operator"
+    return f"{path} is outside your scope. {where}; {ask}."
 
 
 def _name(state: State, agent: str) -> str:
@@ -180,7 +180,7 @@ def check_delegation(state: State, parent: Agent, rules: Iterable[ScopeRule]) ->
         for other in _writers(state, rule, but={parent.id, *above}):
             raise _conflict(state, rule, *other)
         if not held and is_scoped(state, parent.id):
-            raise TellwireError("scope_outside", f"{rule} is outside of the scope of {parent.name!r}.")
+            raise TellwireError("scope_outside", f"{rule} is outside the scope of {parent.name!r}.")
 
 
 def _writers(state: State, rule: ScopeRule, *, but: set[str]) -> list[tuple[str, Claim]]:
@@ -200,7 +200,7 @@ def _conflict(state: State, rule: ScopeRule, owner: str, claim: Claim) -> Tellwi
     return TellwireError(
         "scope_conflict",
         f"{rule} is not free: {name!r} holds {claim.rule}.",
-        f"Ask {name}, claim something smaller, or wait until it is free.",
+        f"Ask {name}, claim less, or wait until it is released.",
     )
 
 
@@ -216,10 +216,10 @@ def decide_claim_scope(state: State, operation: ClaimScope, context: Context) ->
         raise TellwireError("bad_request", f"`for_s` must be above 0 and at most {limits.claim_s_max:.0f}.")
     rules = as_rules(operation.rules)
     if not rules:
-        raise TellwireError("bad_request", "No path is named.")
+        raise TellwireError("bad_request", "No path was given.")
     check_rules(rules, limits.claims_max)
     if is_scoped(state, agent.id):
-        raise TellwireError("scope_given", f"The scope of {agent.name!r} was given to it.")
+        raise TellwireError("scope_given", f"The scope of {agent.name!r} was set by its parent.")
     check_free(state, agent, rules)
     held = claims_of(state, agent.id)
     new = [rule for rule in rules if rule not in [claim.rule for claim in held]]
@@ -295,14 +295,14 @@ def holding(state: State, agent: Agent, context: Context) -> tuple[str, str]:
     if context.activity(agent.id):
         by = "plugin" if any(path.name == PLUGIN for path in context.paths(agent.id)) else "hook"
         return ADVISORY, f"asked by its {by}; shell commands are not checked"
-    return ADVISORY, "no hook of its client was ever heard"
+    return ADVISORY, "no hook of its client has run yet"
 
 
 # -- looking ------------------------------------------------------------------------------------------
 
 
 def decide_who_owns(state: State, operation: WhoOwns, context: Context) -> Decision:
-    """Whose a path is, and whether the caller may write there."""
+    """Whose a path is."""
     path = check_path(operation.path)
     verdict = may_write(state, context.caller.agent, path)
     readers = [

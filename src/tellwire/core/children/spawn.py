@@ -64,9 +64,9 @@ from tellwire.protocol.operations.children import (
     StopAgent,
 )
 
-BROKER_STOPPED = "The broker stopped while it was being started."
-NEVER_STARTED = "It was to end before it was started."
-NO_MORE = "The child was reserved before the line broke, and is no more: it did not come up, or has ended."
+BROKER_STOPPED = "The broker stopped while it was starting."
+NEVER_STARTED = "It was stopped before it was started."
+NO_MORE = "The child no longer exists: it failed to start, or has ended since the connection was lost."
 ENDINGS = {"asked": "was ended", "exited": "has ended", "killed": "was killed"}
 
 
@@ -158,7 +158,7 @@ def _is_over(state: State, agent: Agent, parent: Agent, context: Context) -> boo
 
 def _spawned_before(state: State, seq: int, status: str, context: Context) -> ChildRecord:
     if status != SPAWNED:
-        raise TellwireError("conflict", "This request id was used for something else.")
+        raise TellwireError("conflict", "This request id was already used for another call.")
     agent = state.agents.get(format_id("a", seq))
     if agent is None or agent.id not in state.children:
         raise TellwireError("child_failed", NO_MORE, "Start it again if it is still needed.")
@@ -172,10 +172,12 @@ def _check_words(operation: SpawnAgent, context: Context) -> None:
     if len(operation.key) > limits.text_length_max:
         raise TellwireError("limit_exceeded", f"`key` is longer than {limits.text_length_max} characters.")
     if not operation.task.strip():
-        raise TellwireError("bad_request", "`task` is empty.", "Say what the child shall do.")
+        raise TellwireError("bad_request", "`task` is empty.", "Say what the child should do.")
     size = len(operation.task.encode(errors="replace"))
     if size > limits.body_bytes_max:
-        raise TellwireError("body_too_large", f"The task has {size} bytes; {limits.body_bytes_max} fit.")
+        raise TellwireError(
+            "body_too_large", f"The task has {size} bytes; the limit is {limits.body_bytes_max}."
+        )
     words = sum(len(word) for word in operation.command)
     if len(operation.command) > limits.ids_max or words > limits.body_bytes_max:
         raise TellwireError("limit_exceeded", "The command is too long.")
@@ -187,18 +189,26 @@ def _check_room(state: State, parent: Agent, context: Context, *, asked: bool) -
     limits = context.limits
     own = sum(child.parent == parent.id for child in state.children.values())
     if own >= limits.children_max:
-        raise TellwireError("too_many_children", f"{parent.name!r} has {own} children already.")
+        raise TellwireError("too_many_children", f"{parent.name!r} already has {own} children.")
     if not asked and not has_reserve(parent, 0, limits, more=own):  # each of them has an end to tell
         raise TellwireError(
-            "mailbox_full", "Your own mailbox is full.", "Read your mail, then start children."
+            "mailbox_full", "Your own mailbox is full.", "Read your mail before you start a child."
         )
     if len(state.children) >= limits.children_all_max:
-        raise TellwireError("too_many_children", f"{len(state.children)} children run on this machine.")
+        raise TellwireError(
+            "too_many_children", f"{len(state.children)} children are already running on this machine."
+        )
     if len(line_above(state, parent.id)) >= limits.child_depth_max:
-        deep = f"Children may be {limits.child_depth_max} generations deep, and {parent.name!r} is the last."
+        deep = (
+            f"Children may be {limits.child_depth_max} levels deep, and {parent.name!r} is at the last one."
+        )
         raise TellwireError("too_deep", deep)
     if len(state.agents) >= limits.agents_max:
-        raise TellwireError("limit_exceeded", "Too many agents are known.", "Forget some that are gone.")
+        raise TellwireError(
+            "limit_exceeded",
+            "Too many agents are registered.",
+            "Remove some with `tellwire unregister NAME --forget`.",
+        )
 
 
 # -- coming up, or not --------------------------------------------------------------------------------
@@ -264,7 +274,11 @@ def decide_stop_agent(state: State, operation: StopAgent, context: Context) -> D
     agent = find_agent(state, operation.name, state.agents.get(context.caller.agent))
     child = state.children.get(agent.id)
     if child is None:
-        raise TellwireError("forbidden", f"{agent.name!r} is nobody's child.", "Ask it, or its user, to end.")
+        raise TellwireError(
+            "forbidden",
+            f"{agent.name!r} was not started by another agent.",
+            "Ask it, or its user, to end it.",
+        )
     if context.caller.kind != OPERATOR and context.caller.agent not in line_above(state, agent.id):
         raise TellwireError("forbidden", f"{agent.name!r} is not your child.", "Ask its parent to end it.")
     record = record_of(state, agent, context, status="stopping")
@@ -285,7 +299,7 @@ def decide_child_end(state: State, command: NoteChildEnd, context: Context) -> D
     if child.asked:
         return end_asked(state, agent, child, command, context)
     if child.task:  # it was never up
-        return fail(state, agent, "It ended before it was up.", command.result, context)
+        return fail(state, agent, "It ended before it was ready.", command.result, context)
     return _end(state, agent, child, command.how, command.result, context)
 
 
@@ -353,7 +367,7 @@ def _swept(state: State, agent: Agent, child: Child, context: Context) -> Decisi
         return fail(state, agent, "It was not started in time.", "", context) if late else None
     if not context.alive(child.process):
         if child.task:
-            return fail(state, agent, "It ended before it was up.", "", context)
+            return fail(state, agent, "It ended before it was ready.", "", context)
         how: Ending = "asked" if child.status == "stopping" else "exited"
         return _end(state, agent, child, how, "", context)
     if not child.parent and child.asked and child.status != "stopping":
@@ -361,5 +375,5 @@ def _swept(state: State, agent: Agent, child: Child, context: Context) -> Decisi
     if child.status == "started":
         if agent.online and (late or agent.kind in SPEAKS_BY_COMMANDS):  # a client begins a turn first
             return decide_child_up(state, NoteChildUp(agent.id), context)
-        return fail(state, agent, "It was not up in time.", "", context) if late else None
+        return fail(state, agent, "It was not ready in time.", "", context) if late else None
     return tell_unheard(state, agent, child, context)

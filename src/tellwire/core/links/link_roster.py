@@ -22,7 +22,7 @@ def decide_list(state: State, operation: ListLinks, context: Context) -> Decisio
     if context.caller.kind == AGENT:
         me = caller_agent(state, context)
         if agent not in (None, me) and not is_person(me):
-            raise TellwireError("forbidden", "An agent can list its own links only.")
+            raise TellwireError("forbidden", "An agent can list only its own links.")
         agent = agent if is_person(me) else me
     links = state.links.values() if operation.link is None else [find_link(state, operation.link)]
     wanted = [
@@ -44,7 +44,7 @@ def find_link(state: State, text: str) -> Link:
     """
     link = state.links.get(parse_link(text))
     if link is None:
-        raise TellwireError("unknown_link", f"No link {shorten(text)} is known here.")
+        raise TellwireError("unknown_link", f"There is no link {shorten(text)}.")
     return link
 
 
@@ -70,7 +70,9 @@ def check_member(state: State, link: Link, context: Context, *, past: bool = Fal
     if context.caller.kind != AGENT or (me is not None and is_person(me)):
         return
     if me is None or (me.id not in link.members if past else me.id not in link.here()):
-        raise TellwireError("forbidden", f"You are not in {LINK}{link.id}.", "list_links shows yours.")
+        raise TellwireError(
+            "forbidden", f"You are not a member of {LINK}{link.id}.", "list_links shows yours."
+        )
 
 
 def record_of(link: Link, context: Context, made: Made = "") -> LinkRecord:

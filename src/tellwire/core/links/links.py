@@ -59,16 +59,18 @@ def decide_open(state: State, operation: OpenLink, context: Context) -> Decision
     for name in operation.members:
         agent, _ = find_seen(state, name, context)
         if agent is me:
-            raise TellwireError("bad_request", "You are a member by yourself.", "Name the others only.")
+            raise TellwireError("bad_request", "You are a member anyway.", "Name only the others.")
         if agent not in members:
             members.append(agent)
     if len(members) < 2:
-        raise TellwireError("bad_request", "A link needs two members at least.", "Name the others.")
+        raise TellwireError("bad_request", "A link needs at least two members.", "Name the others.")
     if len(members) > limits.link_members_max:
         raise TellwireError("limit_exceeded", f"A link has at most {limits.link_members_max} members.")
     roles = {name.lower(): _role(role) for name, role in operation.roles.items()}
     if unknown := roles.keys() - {agent.name.lower() for agent in members}:
-        raise TellwireError("bad_request", f"A role is for {shorten(min(unknown))}, who is no member.")
+        raise TellwireError(
+            "bad_request", f"A role was given for {shorten(min(unknown))}, which is not a member."
+        )
     if len(members) == 2 and (known := direct_link(state, members[0], members[1].id)) is not None:
         return Decision(record_of(known, context, "reused"))
     shares = {me.id: operation.share} if me is not None else {}
@@ -105,7 +107,7 @@ def open_link(state: State, members: list[Agent], seats: list[Seat], context: Co
 
 def _check_count(agent: Agent, context: Context) -> None:
     if len(agent.links) >= context.limits.links_max:
-        raise TellwireError("limit_exceeded", f"{agent.name!r} is in {len(agent.links)} links already.")
+        raise TellwireError("limit_exceeded", f"{agent.name!r} is already in {len(agent.links)} links.")
 
 
 def _role(role: str) -> str:
@@ -128,7 +130,7 @@ def decide_add(state: State, operation: AddMember, context: Context) -> Decision
     _check_count(agent, context)
     here = link.here()
     if len(here) >= context.limits.link_members_max:
-        raise TellwireError("limit_exceeded", f"{LINK}{link.id} has {len(here)} members already.")
+        raise TellwireError("limit_exceeded", f"{LINK}{link.id} already has {len(here)} members.")
     before = link.members.get(agent.id)
     number = len(link.members) + 1 if before is None else before.number
     seat = Seat(agent.id, agent.name, number, _role(operation.role), operation.share)
@@ -151,7 +153,7 @@ def decide_leave(state: State, operation: LeaveLink, context: Context) -> Decisi
     else:
         agent, _ = find_seen(state, operation.name, context)
         if context.caller.kind == AGENT and agent.id != context.caller.agent:
-            raise TellwireError("forbidden", "An agent can leave for itself only.")
+            raise TellwireError("forbidden", "An agent can remove only itself from a link.")
     if agent.id not in link.here():
         raise TellwireError("forbidden", f"{agent.name!r} is not in {LINK}{link.id}.", "See list_links.")
     post = Post(context)

@@ -39,7 +39,7 @@ def begin_listening(me: Agent, agent: Agent, context: Context, *, waits: bool = 
         TellwireError: `bad_request` or `limit_exceeded`.
     """
     if agent is me:
-        raise TellwireError("bad_request", "One cannot listen to oneself.", "Name another agent.")
+        raise TellwireError("bad_request", "An agent cannot listen to itself.", "Name another agent.")
     bound = context.limits.listeners_max
     if agent.id not in me.listens and (len(agent.listeners) >= bound or len(me.listens) >= bound):
         raise TellwireError(

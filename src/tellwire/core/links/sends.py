@@ -69,7 +69,9 @@ def _say(
 ) -> Decision:
     crossed = reached_by(state, link, sender, words.size, context, several=not link.direct)
     if not crossed.recipients:
-        nobody = Sent(status="sent", note="Nobody was reached.", recipients=crossed.outcomes, link=link.id)
+        nobody = Sent(
+            status="sent", note="No recipient was reached.", recipients=crossed.outcomes, link=link.id
+        )
         return Decision(nobody, post.events, post.texts)
     note = ""
     if operation.re:
@@ -134,7 +136,7 @@ def _said_earlier(sender: Agent, operation: SendMessage, body: str, context: Con
     header = context.header(request.seq)
     link = "" if header is None else link_of(header.to)
     if header is None or not link or digest_of(header.to, body) != request.digest:
-        raise TellwireError("conflict", "This request id was used for another message.")
+        raise TellwireError("conflict", "This request id was already used for another message.")
     if not operation.direct and link_of(cast("str", operation.to)) != link:
-        raise TellwireError("conflict", "This request id was used on another link.")
+        raise TellwireError("conflict", "This request id was already used on another link.")
     return msgspec.structs.replace(sent_before(request), link=link)

@@ -131,7 +131,7 @@ def decide_checkpoint(state: State, operation: MarkCheckpoint, context: Context)
     """Mark the next turn; again is harmless."""
     agent = caller_agent(state, context) if operation.name is None else find_agent(state, operation.name)
     if context.caller.kind == AGENT and agent.id != context.caller.agent:
-        raise TellwireError("forbidden", "An agent can mark its own checkpoints only.")
+        raise TellwireError("forbidden", "An agent can mark only its own checkpoints.")
     busy = context.activity(agent.id) == "busy"
     return Decision(Done(), [] if agent.checkpoint else [CheckpointMarked(agent.id, busy)])
 

@@ -33,7 +33,7 @@ def size_of(text: str, bytes_max: int, what: str) -> int:
     """
     size = len(text) if text.isascii() else len(text.encode())
     if size > bytes_max:
-        raise TellwireError("body_too_large", f"The {what} has {size} bytes; at most {bytes_max} fit.")
+        raise TellwireError("body_too_large", f"The {what} has {size} bytes; the limit is {bytes_max}.")
     return size
 
 
@@ -95,7 +95,7 @@ def sent_earlier(sender: Agent, operation: SendMessage, digest: str, context: Co
     if request.digest != digest:
         if operation.to[:5] == LINK:
             return None  # what was said there has another address, and is recognised there
-        raise TellwireError("conflict", "This request id was used for another message.")
+        raise TellwireError("conflict", "This request id was already used for another message.")
     return sent_before(request)
 
 
@@ -110,7 +110,7 @@ def known_request(sender: Agent, key: str, context: Context) -> Request | None:
         raise TellwireError("bad_request", f"{shorten(key)} is not a request id: `<birth, hex>-<word>`.")
     request = sender.requests.get(key)
     if request is None and birth_us <= sender.request_floor_us:
-        raise TellwireError("conflict", "This request id is too old: it may have been carried out before.")
+        raise TellwireError("conflict", "This request id is too old: it may already have been carried out.")
     return request
 
 
@@ -129,7 +129,7 @@ def _identical(sender: Agent, operation: SendMessage, digest: str, context: Cont
 def sent_before(request: Request) -> Sent:
     """The first answer, told again."""
     status: SendStatus = request.status  # pyright: ignore[reportAssignmentType]  # only such words are stored
-    return Sent(id=format_id("m", request.seq), status=status, note="A repeat: sent once, before.")
+    return Sent(id=format_id("m", request.seq), status=status, note="A repeat: it was already sent once.")
 
 
 def remember(state: State, sender: Agent, event: MessageQueued) -> None:

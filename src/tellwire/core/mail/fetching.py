@@ -144,8 +144,8 @@ def _take_page(agent: Agent, operation: TakeMessages, context: Context, chars: i
     if seq not in agent.pending and seq not in agent.leased:
         raise TellwireError(
             "unknown_message",
-            f"No message {operation.id!r} waits for you.",
-            "It was fetched already, or is not for you.",
+            f"No message {operation.id!r} is waiting for you.",
+            "It was already fetched, or is not for you.",
         )
     (record,) = _records(agent, [seq], context)
     chars = page_chars(record, chars, offset=operation.offset, in_bytes=operation.in_bytes)

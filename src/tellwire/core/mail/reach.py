@@ -6,9 +6,9 @@ from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 PULLS = "read when it next asks"
-DEAF = "no hook of its session has been heard, so nothing can bring it mail: it has to ask for it"
-DIALOG = "a dialog in its terminal waits for its human"
-NOT_WAKEABLE = "it is idle, and nothing can wake it"
+DEAF = "no hook of its session has run, so mail cannot be delivered to it: it has to fetch it"
+DIALOG = "a dialog in its terminal is waiting for its human"
+NOT_WAKEABLE = "it is idle and cannot be woken"
 SETTLE_S = 10.0
 """A client that has just fallen idle, or was just woken, opens its ways again within this."""
 

@@ -192,7 +192,7 @@ def holder(state: State, context: Context) -> Agent:
     if agent is None:
         raise TellwireError("not_registered", "This connection has no agent.")
     if not context.caller.holds:
-        raise TellwireError("forbidden", f"Only the client of {agent.name!r} itself takes its mail over.")
+        raise TellwireError("forbidden", f"Only the client of {agent.name!r} itself can take its mail.")
     return agent
 
 
@@ -311,13 +311,13 @@ def decide_peek(state: State, operation: PeekMessages, context: Context) -> Deci
     own = state.find(OPERATOR) if person else state.agents.get(context.caller.agent)
     agent = own if operation.name is None else state.find(operation.name)
     if context.caller.kind == AGENT and agent is not own:
-        raise TellwireError("forbidden", "An agent can look into its own inbox only.")
+        raise TellwireError("forbidden", "An agent can look only into its own inbox.")
     if agent is None and person and operation.name is None:
         return Decision(Inbox())
     if agent is None:
         code, text = ("not_registered", "This connection has no agent.")
         if operation.name is not None:
-            code, text = "unknown_agent", f"No agent {shorten(operation.name)} is known here."
+            code, text = "unknown_agent", f"There is no agent named {shorten(operation.name)}."
         raise TellwireError(code, text)
     limit = operation.limit
     if not 1 <= limit <= context.limits.peek_max:
@@ -334,7 +334,7 @@ def decide_status(state: State, operation: MessageStatus, context: Context) -> D
     caller = context.caller
     concerned = header is not None and caller.agent in (header.sender, *header.recipients)
     if header is None or not (caller.kind == OPERATOR or (caller.agent and concerned)):
-        raise TellwireError("unknown_message", f"No message {operation.id!r} of yours is known.")
+        raise TellwireError("unknown_message", f"You have no message {operation.id!r}.")
     recipients = statuses_of(state, header, context.settled(seq), Waiting(context))
     return Decision(
         MessageStatusReply(

@@ -88,5 +88,5 @@ def correlate(sender: Agent, re: str, recipients: list[str], context: Context) -
     seq = parse_id("m", re)
     header = None if seq is None else context.header(seq)
     if header is None:
-        return [], f"`re` {re!r} is unknown here; sent all the same."
+        return [], f"`re` {re!r} is unknown; the message was sent anyway."
     return evidence_of_reply(sender, header, recipients), ""

@@ -70,7 +70,9 @@ def _one(state: State, sender: Agent, address: Address) -> Route:
     agent = state.reach(address.value)
     if agent is None:
         near = [name for name in suggest(state, address.value, sender) if name != sender.name]
-        note = f"No agent {address.value!r}." + (f" Did you mean {', '.join(near)}?" if near else "")
+        note = f"There is no agent named {address.value!r}." + (
+            f" Did you mean {', '.join(near)}?" if near else ""
+        )
         return Route([], outcome=Sent(status="denied", note=note, suggestions=near))
     if agent is sender:
         return Route([], outcome=Sent(status="refused", note="That is you."))
@@ -90,7 +92,7 @@ def _several(state: State, sender: Agent, names: list[str], context: Context) ->
         address = parse_address(name)
         if address.kind != "agent":
             raise TellwireError(
-                "address_invalid", f"{shorten(name)} cannot stand in a list; send to it alone."
+                "address_invalid", f"{shorten(name)} cannot be part of a list; send to it separately."
             )
         found = _one(state, sender, address)
         if found.outcome is not None:

@@ -59,7 +59,7 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
     if found.several or not has_room(reached[0], size, limits):
         reached, outcomes = _admit(state, sender, found, operation, size, context)
     if not reached:
-        return Decision(Sent(status="sent", note="Nobody was reached.", recipients=outcomes))
+        return Decision(Sent(status="sent", note="No recipient was reached.", recipients=outcomes))
     ids, re, several = [agent.id for agent in reached], operation.re or "", found.several
     evidence, note = correlate(sender, re, ids, context) if re else ([], "")
     status, said, why = TO_SEVERAL if several else status_of(reached[0], context)

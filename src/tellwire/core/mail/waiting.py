@@ -22,8 +22,8 @@ NEEDS_S = {
 }
 """How long a message takes by each path at most, if nothing is in its way: to be handed over, and again until
 there is evidence. `push` is to a program that is handed its mail as it comes."""
-LARGE = "it is too large to come along: the agent was told of it, and has to fetch it"
-WEAK = "it wakes nobody, and comes with the next turn"
+LARGE = "it is too large to deliver with a turn: the agent was told about it and has to fetch it"
+WEAK = "it does not wake anybody; it is delivered with the next turn"
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -91,7 +91,7 @@ def _why_idle(agent: Agent, receipt: Receipt, contact: Contact, waited_s: float,
         return CHAIN if held_back(agent, now) == CHAIN else WEAK
     if agent.is_muted(now):
         until = agent.muted_until
-        return f"muted for {format_span(until - now)} more" if until else "muted until that is taken back"
+        return f"muted for {format_span(until - now)} more" if until else "muted until unmuted"
     if contact.held or (contact.shut and not contact.is_settling(now)):
         return contact.held or not_wakeable(contact)
     if waited_s <= NEEDS_S.get(contact.way, NEEDS_S[MID_TURN]):
@@ -104,7 +104,7 @@ def why_open(agent: Agent, receipt: Receipt, contact: Contact | None, open_s: fl
     """Why a message that was handed over is not read, if that is longer than it needs."""
     ago = format_span(open_s)
     if contact is None:
-        return "" if open_s <= NEEDS_S[PUSH] else f"its program has it for {ago}, and has not confirmed it"
+        return "" if open_s <= NEEDS_S[PUSH] else f"its program has had it for {ago} and has not confirmed it"
     call = next((word for word, lease in agent.calls.items() if lease == receipt.lease), "")
     if open_s <= NEEDS_S.get(contact.ways.get(call, PULL), NEEDS_S[PULL]):
         return ""
@@ -113,7 +113,7 @@ def why_open(agent: Agent, receipt: Receipt, contact: Contact | None, open_s: fl
     if not contact.hooked:
         return f"fetched {ago} ago; its next call will show that it was read"
     doing = "idle" if contact.idle else "busy"
-    return f"handed to its client {ago} ago, and nothing shows yet that it was read; it is {doing}"
+    return f"handed to its client {ago} ago, with no evidence yet that it was read; it is {doing}"
 
 
 def is_stuck(agent: Agent, receipt: Receipt, contact: Contact | None, open_s: float) -> bool:

@@ -31,14 +31,14 @@ RETRIES = (1, 5, 15)
 """After a woken turn that failed the next wake comes in so many times `RETRY_S`, or the time that is set."""
 MUTED_LOOK_S = 1.0
 
-BUSY = "a turn is under way"
+BUSY = "a turn is in progress"
 STARTED = "it was woken just now"
 FAILED = "its last wake failed"
 LEFT = f"left to its human after {len(RETRIES) + 1} failed wakes"
-STOPPED = "its human has just stopped it"
-BEHIND = "what the same sender sent before is not known to be read yet"
-OFTEN = "it was woken often enough for now"
-ENDED = "its session has ended, and it has begun no other"
+STOPPED = "its human has just interrupted it"
+BEHIND = "an earlier message of the same sender has not been read yet"
+OFTEN = "it has been woken too often in the last minutes"
+ENDED = "its session has ended, and no other has begun"
 
 NOTICES, RESULTS = "notices", "results"
 """Who sends what no agent sent: the broker, and the children whose final words it passes on."""

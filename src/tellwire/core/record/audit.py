@@ -39,7 +39,7 @@ def decide_audit(state: State, operation: ReadAudit, context: Context) -> Decisi
     if not 1 <= limit <= rows_max:
         raise TellwireError("limit_exceeded", f"`limit` must be from 1 to {rows_max}.")
     if operation.after < 0 or operation.before < 0:
-        raise TellwireError("bad_request", "`after` and `before` must not be below 0.")
+        raise TellwireError("bad_request", "`after` and `before` must not be negative.")
     entries = context.entries(operation.after, operation.before, limit + 1)
     more = len(entries) > limit
     kept = entries[:limit] if operation.after else entries[-limit:]

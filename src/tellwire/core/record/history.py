@@ -50,7 +50,7 @@ def _query(
     if context.caller.kind == AGENT:
         own = caller_agent(state, context).id
         if agent not in (None, own):
-            raise TellwireError("forbidden", "An agent can read its own history only.")
+            raise TellwireError("forbidden", "An agent can read only its own history.")
         agent = own
     elif agent is None:
         agent, peer = peer, None

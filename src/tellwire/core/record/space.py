@@ -50,7 +50,7 @@ def check_kept(sender: Agent, size: int, context: Context) -> None:
     if kept + size > bytes_max:
         raise TellwireError(
             "storage_full",
-            f"The messages of {sender.name!r} take up {kept} bytes here; at most {bytes_max} are kept.",
+            f"The messages of {sender.name!r} use {kept} bytes of storage; the limit is {bytes_max}.",
             "Ask the operator to delete delivered messages with `tellwire purge --older-than 1d`, or to "
             "raise the setting `sender_bytes_max`. Nothing was stored.",
         )

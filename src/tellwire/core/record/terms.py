@@ -50,7 +50,7 @@ def parse_terms(query: str) -> tuple[Term, ...]:
         if words:
             terms.append(Term(words, prefix=phrase is None and piece.endswith("*") and _is_prefix(words[-1])))
     if not terms:
-        raise TellwireError("bad_request", "The query has no word to look for.", "Use letters or digits.")
+        raise TellwireError("bad_request", "The query has no word to search for.", "Use letters or digits.")
     if len(terms) > TERMS_MAX:
         raise TellwireError("limit_exceeded", f"The query has more than {TERMS_MAX} words.")
     return tuple(terms)
@@ -62,8 +62,8 @@ def _is_prefix(word: str) -> bool:
     if len(word) < PREFIX_LENGTH_MIN:
         raise TellwireError(
             "bad_request",
-            f"{word}* is too short a beginning.",
-            f"Give {PREFIX_LENGTH_MIN} letters before `*`.",
+            f"{word}* is too short.",
+            f"Give at least {PREFIX_LENGTH_MIN} letters before `*`.",
         )
     return True
 

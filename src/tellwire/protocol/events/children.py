@@ -112,7 +112,7 @@ class ChildStarted(Event, tag=word, frozen=True, array_like=True):
     session: str = ""
     """The word by which the child itself is known."""
     place: str = ""
-    """Where a person finds it: a window of tmux, or the file of its output."""
+    """Where a person finds it: a tmux window, or the file with its output."""
     held_by: str = ""
     """What of its client's own holds it to its scope: `sandbox`, `rules`, or nothing."""
 

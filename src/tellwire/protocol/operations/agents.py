@@ -34,32 +34,32 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     status: str
     """`online` or `offline`."""
     activity: str = ""
-    """`busy`, `idle`, `waiting` (for its human) or `errored`, where its client tells."""
+    """`busy`, `idle`, `waiting` (for its human) or `errored`, if its client reports it."""
     capabilities: list[str] = []
     reason: str = "open"
-    """Why the asker sees it: `self`, `child`, `parent`, `peer`, `link`, or `open` (the mesh policy)."""
+    """Why the caller sees it: `self`, `child`, `parent`, `peer`, `link`, or `open` (the mesh policy)."""
     offline_reason: str = ""
-    """How it went: `left`, `disconnected`, `silent` or `restart`."""
+    """Why it is offline: `left`, `disconnected`, `silent` or `restart`."""
     group: str = ""
     connected_at: float = 0.0
     last_heartbeat: float = 0.0
     pending: int = 0
-    """Messages that wait for it."""
+    """Messages waiting for it."""
     metadata: Metadata = {}
     muted: bool = False
-    """It is left alone: mail waits for its next turn."""
+    """It is not woken: its mail waits for its next turn."""
     muted_until: float = 0.0
-    """When that ends; 0 if it was not said."""
+    """When the muting ends; 0 if no end was set."""
     paths: list[PathRecord] = []
-    """How mail gets into its model, where its client is known; the best way first."""
+    """The ways by which mail reaches its model, if its client is known; the best one first."""
     terminal: str = ""
-    """Where it runs: a tmux pane as `%3`, or a terminal as `pts/4`."""
+    """Where it runs: a tmux pane such as `%3`, or a terminal such as `pts/4`."""
     deaf: bool = False
-    """It is an agent CLI of whose session no hook has been heard: nothing can bring it mail."""
+    """It is an agent CLI none of whose hooks has run in this session, so mail cannot be delivered to it."""
     unreached: str = ""
-    """Of one that is online: why nothing reaches it now; empty if something does."""
+    """If it is online but cannot be reached now: why; otherwise empty."""
     waits: str = ""
-    """Why the oldest of what waits for it is not read yet, if that is longer than its path needs."""
+    """Why its oldest waiting message has not been read yet, if it has waited longer than is normal."""
 
 
 class AgentList(Reply, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class AgentList(Reply, frozen=True, kw_only=True):
 
     agents: list[AgentRecord] = []
     hidden: int = 0
-    """How many more there are offline or in other groups (ask with `all`)."""
+    """How many more are offline or in other groups (see `all`)."""
 
 
 class Registered(Reply, frozen=True, kw_only=True):
@@ -76,44 +76,49 @@ class Registered(Reply, frozen=True, kw_only=True):
     id: str
     name: str
     note: str = ""
-    """Says so if the name is not the one asked for."""
+    """Says so if the name differs from the requested one."""
     resumed: bool = False
-    """The name existed: its mailbox goes on."""
+    """The name already existed; its mailbox is kept."""
     attached: bool = False
-    """The caller runs beneath this agent and speaks for it; the agent's own client gets the mail."""
+    """The caller was started by this agent and acts as it; the agent's own client gets the mail."""
     waiting: int = 0
     looking: bool = False
-    """The caller may read as this agent; it has not joined, and nothing is written down of it."""
+    """The caller may read as this agent; it has not joined, and no event was written."""
 
 
 class RegisterAgent(Operation[Registered], frozen=True, kw_only=True):
-    """Join under a name, or come back to it. A name in use gets a suffix, and the caller is told."""
+    """Join under a name, or return to it. If the name is in use it gets a suffix, and the reply says so."""
 
     reply = Registered
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
     name: str
-    """Empty: the agent whose process the caller runs beneath, or `operator` for a person at a terminal."""
+    """Empty: the agent that started the calling process, or `operator` for a person at a terminal."""
     kind: str = "script"
     capabilities: list[str] | None = None
-    """Left out: what was announced before."""
+    """Left out: unchanged."""
     metadata: Metadata | None = None
-    """Left out: as before."""
+    """Left out: unchanged."""
     cwd: str = ""
     session: str
-    """A random word of the client's; the same word resumes the same identity after a lost connection."""
+    """A random word chosen by the client; the same word resumes the same identity after a lost connection."""
     resume: str = ""
-    """The id of the agent it was before the connection broke: that one or none."""
+    """The id of the agent it was before the connection broke; no other agent will do."""
     exact: bool = False
-    """This name or none: no suffix."""
+    """Fail rather than add a suffix to the name."""
     owns_process: bool = False
-    """Whether this process *is* the agent: all that runs beneath it then speaks as this agent only."""
+    """Whether this process *is* the agent: every process below it can then act only as this agent."""
     pulls: bool = False
-    """It fetches its mail with `take_messages`: nothing is pushed to it, it is only told that mail waits."""
+    """It fetches its mail with `take_messages`.
+
+    Nothing is pushed to it; it only learns that mail is waiting.
+    """
     grants: bool = False
-    """It shows what it is offered without claiming it, until the moment that the offer names. Whatever it
-    is offered counts as shown, unless it says otherwise when it leaves."""
+    """It shows offered messages without claiming them, until the time given in the offer.
+
+    What it was offered counts as shown, unless it says otherwise when it leaves.
+    """
     looks: bool = False
-    """Only to read as an agent that is known and away: nobody joins, and no event is written."""
+    """Only read as a registered agent that is offline: it does not join, and no event is written."""
 
 
 class Done(Reply, frozen=True, kw_only=True):
@@ -123,48 +128,52 @@ class Done(Reply, frozen=True, kw_only=True):
 
 
 class UpdateAgent(Operation[AgentRecord], frozen=True, kw_only=True):
-    """Change one's own name, kind, capabilities or metadata; what is left out stays.
+    """Change an agent's own name, kind, capabilities or metadata; what is left out stays as it is.
 
-    The name and mail of an agent that is away are had back in its terminal pane, or by the operator, only.
+    The name and mail of an agent that is offline can be taken over only from its own terminal pane, or by the
+    operator.
     """
 
     reply = AgentRecord
     agent: str | None = None
-    """Another agent's name: for the operator only."""
+    """Another agent's name; operator only."""
     name: str | None = None
     kind: str | None = None
     suffix: bool = False
-    """A name in use gets a suffix; otherwise it is a conflict."""
+    """Add a suffix if the name is in use; otherwise that is a conflict."""
     capabilities: list[str] | None = None
     metadata: Metadata | None = None
 
 
 class MuteAgent(Operation[AgentRecord], frozen=True, kw_only=True):
-    """Leave an agent alone: it is not woken, and its mail waits for its next turn."""
+    """Mute an agent: it is not woken, and its mail waits for its next turn."""
 
     reply = AgentRecord
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
     name: str | None = None
-    """Another agent's name: for the operator only."""
+    """Another agent's name; operator only."""
     for_s: float | None = None
-    """Left out: until it is taken back."""
+    """Left out: until unmuted."""
     off: bool = False
-    """Take it back."""
+    """Unmute it."""
 
 
 class UnregisterAgent(Operation[Done], frozen=True, kw_only=True):
-    """Leave. The mailbox stays for a later return; with `forget` the name and its mail go too."""
+    """Leave. The mailbox is kept for a later return; with `forget` the name and its mail are deleted."""
 
     reply = Done
     name: str | None = None
-    """Another agent's name: for the operator only."""
+    """Another agent's name; operator only."""
     forget: bool = False
     shown: list[str] | None = None
-    """Of one's own farewell: the messages that were shown and not confirmed. Left out: any may have been."""
+    """When an agent itself leaves: the messages that were shown but not confirmed.
+
+    Left out: any may have been shown.
+    """
 
 
 class Heartbeat(Operation[Done], frozen=True, kw_only=True):
-    """A sign of life; any other call is one too."""
+    """Tell the broker that the agent is alive; any other call does so too."""
 
     reply = Done
     reads = True
@@ -172,17 +181,17 @@ class Heartbeat(Operation[Done], frozen=True, kw_only=True):
 
 
 class ListAgents(Operation[AgentList], frozen=True, kw_only=True):
-    """Who is online in this project; with `all`, everyone known on this machine."""
+    """List the agents that are online in this project; with `all`, every agent on this machine."""
 
     reply = AgentList
     reads = True
     all: bool = False
     capability: str | None = None
-    """Only agents that announce this capability."""
+    """Only agents with this capability."""
 
 
 class GetAgent(Operation[AgentRecord], frozen=True, kw_only=True):
-    """All that is known of one agent."""
+    """Everything that is known about one agent."""
 
     reply = AgentRecord
     reads = True

@@ -13,15 +13,15 @@ class Answered(Reply, frozen=True, kw_only=True):
 
     client: str
     name: str
-    """Under which it was known while it worked."""
+    """The name it had while it worked."""
     text: str
     message: str = ""
-    """The id under which history has the answer."""
+    """The id of the answer in the history."""
     took_s: float = 0.0
 
 
 class AskAgent(Operation[Answered], frozen=True, kw_only=True):
-    """Start an agent for one question, and get its answer; nothing of it is left."""
+    """Start an agent for one question and get its answer; it ends afterwards and leaves nothing behind."""
 
     reply = Answered
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
@@ -31,18 +31,18 @@ class AskAgent(Operation[Answered], frozen=True, kw_only=True):
     question: str
     cwd: str = ""
     command: list[str] = []
-    """For `command`: the program and its words."""
+    """For `command`: the program and its arguments."""
     timeout_s: float | None = None
-    """Within which it must have answered; left out: five minutes."""
+    """How long it may take. Left out: five minutes."""
     key: str = ""
-    """The caller's request id: a repeat gets the same answer, or learns that it is lost."""
+    """The caller's request id; a repeat gets the same answer, or learns that it is lost."""
 
 
 class CancelAsk(Operation[Done], frozen=True, kw_only=True):
-    """Want the answer to a question no longer: the agent that was started for it ends."""
+    """Cancel a question: the agent that was started for it is stopped."""
 
     reply = Done
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK})
     key: str
-    """Of the question."""
+    """The request id of the question."""

@@ -24,9 +24,9 @@ class Audit(Reply, frozen=True, kw_only=True):
 
     rows: list[AuditRow] = []
     more: bool = False
-    """There are more in the direction asked for."""
+    """There are more rows in the requested direction."""
     head: str = ""
-    """The hash of the newest commit, in hex: keep it, and `audit --verify --head` proves the past by it."""
+    """The hash of the newest commit, in hex; `audit --verify --head` can check the past against it later."""
 
 
 class Acknowledged(Reply, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class Acknowledged(Reply, frozen=True, kw_only=True):
 
 
 class AcknowledgeLosses(Operation[Acknowledged], frozen=True, kw_only=True):
-    """A person knows what of the journal was lost: stop telling it. Nobody else can say so."""
+    """Acknowledge what was lost from the journal, so that it is no longer reported; only for a person."""
 
     reply = Acknowledged
     callers: ClassVar[frozenset[str]] = frozenset({OPERATOR})
@@ -44,14 +44,14 @@ class AcknowledgeLosses(Operation[Acknowledged], frozen=True, kw_only=True):
 
 
 class ReadAudit(Operation[Audit], frozen=True, kw_only=True):
-    """The journal, one row per event: the newest rows, or those behind `after`."""
+    """The journal, one row per event: the newest rows, or the first ones after `after`."""
 
     reply = Audit
     reads = True
     callers: ClassVar[frozenset[str]] = frozenset({OPERATOR, SCRIPT})
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
     after: int = 0
-    """Above 0: the first rows behind this event. 0: the newest rows."""
+    """Above 0: the first rows after this event. 0: the newest rows."""
     before: int = 0
     """Only rows before this event; 0 for no bound."""
     limit: int = 100

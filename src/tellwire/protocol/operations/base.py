@@ -1,4 +1,4 @@
-"""What every operation is: fields, a reply type, who may call it, and on which surfaces it stands.
+"""What every operation declares: fields, a reply type, who may call it, and which surfaces offer it.
 
 A surface (SDK, CLI, MCP, HTTP) is built from these classes; none of them decides anything.
 """
@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 AGENT = "agent"
-"""A caller that speaks as one agent: registered on this connection, or running beneath it."""
+"""A caller that acts as one agent: registered on this connection, or started by that agent."""
 OPERATOR = "operator"
-"""A person at a terminal with no agent above it."""
+"""A person at a terminal, with no agent among the parent processes."""
 SCRIPT = "script"
 """Any other program of the same user."""
 ANYONE = frozenset({AGENT, OPERATOR, SCRIPT})

@@ -15,10 +15,10 @@ class BrokerState(Reply, frozen=True, kw_only=True):
     version: str
     uptime_s: float
     agents: int
-    """Known agents."""
+    """Registered agents."""
     online: int
     pending: int
-    """Messages that wait or are on the way."""
+    """Messages that are waiting or being delivered."""
     connections: int
     sequence: int
     """Events journaled so far."""
@@ -27,12 +27,12 @@ class BrokerState(Reply, frozen=True, kw_only=True):
     storage_advice: str = ""
     """What to do about it."""
     lost: list[str] = []
-    """What of the journal was lost, and nobody has acknowledged."""
+    """What was lost from the journal and has not been acknowledged."""
     home: str = ""
 
 
 class BrokerStatus(Operation[BrokerState], frozen=True, kw_only=True):
-    """How the broker is."""
+    """The state of the broker."""
 
     reply = BrokerState
     reads = True
@@ -72,7 +72,7 @@ class SessionFault(Reply, frozen=True, kw_only=True):
     started_at: float = 0.0
     """When the client's process started; 0 if that is not known."""
     waiting: int = 0
-    """Messages that wait for it."""
+    """Messages waiting for it."""
 
 
 class Diagnosis(Reply, frozen=True, kw_only=True):
@@ -86,11 +86,11 @@ class Diagnosis(Reply, frozen=True, kw_only=True):
     hooks_port: int = 0
     """Where hooks over HTTP are served; 0 if they are not."""
     typing: bool = True
-    """Whether typing into tmux is switched on."""
+    """Whether typing into tmux is enabled."""
 
 
 class Diagnose(Operation[Diagnosis], frozen=True, kw_only=True):
-    """What the broker knows to be wrong."""
+    """The problems that the broker knows of."""
 
     reply = Diagnosis
     reads = True
@@ -98,7 +98,7 @@ class Diagnose(Operation[Diagnosis], frozen=True, kw_only=True):
 
 
 class StopBroker(Operation[Done], frozen=True, kw_only=True):
-    """Stop the broker after the replies under way; agents cannot ask for it."""
+    """Stop the broker once pending replies are sent; not for agents."""
 
     reply = Done
     callers: ClassVar[frozenset[str]] = frozenset({OPERATOR, SCRIPT})

@@ -16,16 +16,16 @@ class ChildRecord(Reply, frozen=True, kw_only=True):
     name: str
     kind: str = ""
     parent: str = ""
-    """Empty if those who started it are gone."""
+    """Empty if the agents that started it are gone."""
     status: str = ""
-    """`reserved`, `started`, `running`, `stopping`; of one that was up and is no more already, `ended`."""
+    """`reserved`, `started`, `running` or `stopping`; `ended` if it started and has already ended."""
     scoped: bool = False
     rules: list[ScopeRule] = []
     enforced: str = ""
-    """Of one with a scope: `enforced` if its client's own sandbox or rules hold it, else `advisory`."""
+    """If it has a scope: `enforced` if its client's own sandbox or rules enforce it, otherwise `advisory`."""
     why: str = ""
     place: str = ""
-    """Where a person finds it: a window of tmux, or the file of its output."""
+    """Where a person finds it: a tmux window, or the file with its output."""
     since: float = 0.0
 
 
@@ -47,11 +47,11 @@ class Children(Reply, frozen=True, kw_only=True):
 
     children: list[ChildRecord] = []
     ended: list[EndedRecord] = []
-    """The last ones that are no more, newest first."""
+    """Children that ended recently, newest first."""
 
 
 class SpawnAgent(Operation[ChildRecord], frozen=True, kw_only=True):
-    """Start an agent of one's own, with a task and a scope to write in."""
+    """Start an agent as a child, with a task and a scope it may write in."""
 
     reply = ChildRecord
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
@@ -61,20 +61,20 @@ class SpawnAgent(Operation[ChildRecord], frozen=True, kw_only=True):
     """Which agent CLI; `command` for any other program."""
     task: str
     scope: Sequence[ScopeRule | str] | None = None
-    """Left out: it may write where nobody has a claim. An empty list: nowhere."""
+    """Left out: it may write wherever nobody has a claim. An empty list: nowhere."""
     cwd: str = ""
     command: list[str] = []
-    """For `command`: the program and its words."""
+    """For `command`: the program and its arguments."""
     listen: bool = True
-    """Hear how each of its turns ends."""
+    """Be notified each time it finishes a turn."""
     headless: bool = False
-    """Without a window."""
+    """Run it without a tmux window."""
     key: str = ""
-    """The caller's request id: a repeat is answered with the same child."""
+    """The caller's request id; a repeat returns the same child."""
 
 
 class StopAgent(Operation[ChildRecord], frozen=True, kw_only=True):
-    """End a child, one's own or a grandchild; for the operator, anybody's."""
+    """Stop a child or grandchild of the caller; for the operator, any child."""
 
     reply = ChildRecord
     callers: ClassVar[frozenset[str]] = frozenset({AGENT, OPERATOR})
@@ -83,7 +83,7 @@ class StopAgent(Operation[ChildRecord], frozen=True, kw_only=True):
 
 
 class ListChildren(Operation[Children], frozen=True, kw_only=True):
-    """One's children and theirs; for the operator, all."""
+    """The caller's children and their children; for the operator, all."""
 
     reply = Children
     reads = True

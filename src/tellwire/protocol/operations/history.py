@@ -28,38 +28,40 @@ class History(Reply, frozen=True, kw_only=True):
 
     messages: list[HistoryRecord] = []
     more: bool = False
-    """There may be older ones; go on with `next`. A page without messages can still have more behind it."""
+    """There may be older ones; continue with `next`. Even an empty page may be followed by more."""
     next: str = ""
-    """The `before` of the call for the next page."""
+    """The `before` for the next page."""
 
 
 class ReadHistory(Operation[History], frozen=True, kw_only=True):
-    """What was sent before, newest first. An agent sees what it sent or received; others see all."""
+    """Earlier messages, newest first. An agent sees those that it sent or received; others see all."""
 
     reply = History
     reads = True
     agent: str | None = None
-    """Only what this agent sent or received; an agent can name itself only."""
+    """Only what this agent sent or received; an agent can name only itself."""
     peer: str | None = None
-    """Only what passed between the agent and this one."""
+    """Only messages between `agent` and this one."""
     link: str | None = None
-    """Only what was said on this link."""
+    """Only messages of this link."""
     since: float = 0.0
-    """Not older than this time, in seconds since 1970."""
+    """Only from this time on, in seconds since 1970."""
     until: float = 0.0
-    """Not newer than this time; 0 for no bound."""
+    """Only up to this time; 0 for no bound."""
     before: str | None = None
-    """Only messages older than the one of this id."""
+    """Only messages older than this one."""
     limit: int = 50
 
 
 class SearchMessages(Operation[History], frozen=True, kw_only=True):
-    """Find messages by the words of their bodies, newest first; same bounds as reading history."""
+    """Search message bodies, newest first; the caller sees the same messages as in `read_history`."""
 
     reply = History
     reads = True
     query: str
-    """All words must occur, in any case; `"two words"` is a phrase, `wor*` the beginning of a word."""
+    """All words must occur, in upper or lower case; `"two words"` is a phrase, `wor*` matches the start of a
+    word.
+    """
     agent: str | None = None
     peer: str | None = None
     link: str | None = None
@@ -75,13 +77,13 @@ class Purged(Reply, frozen=True, kw_only=True):
     messages: int = 0
     commits: int = 0
     more: bool = False
-    """More is to go: call again."""
+    """There is more to delete: call again."""
     held_by: str = ""
-    """The oldest open message; history from there on stays."""
+    """The oldest open message; history from there on is kept."""
 
 
 class PurgeHistory(Operation[Purged], frozen=True, kw_only=True):
-    """Let go now of settled history older than some seconds, a slice per call; never of open messages."""
+    """Delete settled history older than this, a part per call; messages that are still open are kept."""
 
     reply = Purged
     callers: ClassVar[frozenset[str]] = frozenset({OPERATOR, SCRIPT})

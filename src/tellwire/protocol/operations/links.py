@@ -34,18 +34,18 @@ class LinkRecord(Reply, frozen=True, kw_only=True):
     reason: str = ""
     """Why it is paused or closed."""
     direct: bool = False
-    """The one conversation of two agents; stop notices between them are silent while it lives."""
+    """The one conversation of two agents; they get no stop notices about each other while it is open."""
     made: Made = ""
-    """In the answer to opening: `created` or `reused`."""
+    """In the reply to `open_link`: `created` or `reused`."""
     opener: str = ""
     opened_at: float
     closed_at: float = 0.0
     said: int = 0
-    """How many things were said on it."""
+    """How many messages were sent on it."""
     turns: int = 0
-    """How many turns it took since a person last had a word."""
+    """How many turns it took since a person last wrote."""
     turns_max: int = 0
-    """At so many it pauses."""
+    """The number of turns after which it pauses."""
     members: list[MemberRecord] = []
 
 
@@ -54,26 +54,26 @@ class LinkList(Reply, frozen=True, kw_only=True):
 
     links: list[LinkRecord] = []
     hidden: int = 0
-    """So many older ones are left out: name an agent, or the link."""
+    """How many older ones were left out; name an agent or the link to see them."""
 
 
 class OpenLink(Operation[LinkRecord], frozen=True, kw_only=True):
-    """Open a conversation: what a member finally says in a turn goes to all others.
+    """Open a conversation: a member's final answer in each turn goes to all others.
 
-    With one other agent it is the direct link of the two, made or reused.
+    With one other agent it is the direct link of the two, created or reused.
     """
 
     reply = LinkRecord
     members: list[str]
-    """Names; an agent that opens a link is a member by itself."""
+    """Names. An agent that opens a link is a member without being named."""
     roles: dict[str, str] = {}
     """By name."""
     share: Share = "all"
-    """For the opener: which of its turns cross."""
+    """Which of the opener's turns are shared."""
 
 
 class AddMember(Operation[LinkRecord], frozen=True, kw_only=True):
-    """Bring an agent into a link one is in; a direct link then is a shared one."""
+    """Add an agent to a link the caller is in; a direct link then becomes a shared one."""
 
     reply = LinkRecord
     link: str
@@ -83,16 +83,16 @@ class AddMember(Operation[LinkRecord], frozen=True, kw_only=True):
 
 
 class LeaveLink(Operation[Done], frozen=True, kw_only=True):
-    """Leave a link; the others go on while two remain."""
+    """Leave a link; it stays open while two members remain."""
 
     reply = Done
     link: str
     name: str | None = None
-    """Another member: not for agents."""
+    """Another member (not for agents)."""
 
 
 class CloseLink(Operation[LinkRecord], frozen=True, kw_only=True):
-    """End a link for all its members at once."""
+    """Close a link for all its members."""
 
     reply = LinkRecord
     link: str | None = None
@@ -103,31 +103,31 @@ class CloseLink(Operation[LinkRecord], frozen=True, kw_only=True):
 
 
 class ResumeLink(Operation[LinkRecord], frozen=True, kw_only=True):
-    """Let a paused link go on, with a fresh budget of turns."""
+    """Resume a paused link; the count of turns starts again."""
 
     reply = LinkRecord
     link: str
 
 
 class ListLinks(Operation[LinkList], frozen=True, kw_only=True):
-    """The links one is in, with their members; not for an agent: all links."""
+    """The caller's links with their members; for callers that are not agents, all links."""
 
     reply = LinkList
     reads = True
     all: bool = False
     """Also closed ones."""
     agent: str | None = None
-    """Only links of this agent; an agent can name itself only."""
+    """Only links of this agent; an agent can name only itself."""
     link: str | None = None
     """Only this one."""
 
 
 class LinkHistory(Operation[History], frozen=True, kw_only=True):
-    """What was said on a link, newest first; for who was a member, what it sent or received."""
+    """The messages of a link, newest first; a member sees those that it sent or received."""
 
     reply = History
     reads = True
     link: str
     before: str | None = None
-    """Only messages older than the one of this id."""
+    """Only messages older than this one."""
     limit: int = 50

@@ -15,7 +15,7 @@ class Listening(Reply, frozen=True, kw_only=True):
 
 
 class Listen(Operation[Listening], frozen=True, kw_only=True):
-    """Hear once per turn that an agent stopped, failed, waits for its human, is gone or overdue."""
+    """Be notified, once per turn, when an agent stops, fails, waits for its human, ends or is overdue."""
 
     reply = Listening
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
@@ -23,7 +23,7 @@ class Listen(Operation[Listening], frozen=True, kw_only=True):
 
 
 class Unlisten(Operation[Listening], frozen=True, kw_only=True):
-    """Hear no more of an agent's turns."""
+    """Stop listening to an agent."""
 
     reply = Listening
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
@@ -31,9 +31,9 @@ class Unlisten(Operation[Listening], frozen=True, kw_only=True):
 
 
 class MarkCheckpoint(Operation[Done], frozen=True, kw_only=True):
-    """The next turn of an agent is a checkpoint: its answer crosses no link and is told to no listener."""
+    """Keep an agent's next turn private: its answer goes to no link and to no listener."""
 
     reply = Done
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
     name: str | None = None
-    """Another agent's name: not for agents. Left out: oneself."""
+    """Another agent's name (not for agents). Left out: the caller."""

@@ -56,13 +56,13 @@ class Sent(Reply, frozen=True, kw_only=True):
     status: SendStatus
     note: str = ""
     why: str = ""
-    """Of a message `queued` for an agent that is online: why nothing reaches it now."""
+    """If it is `queued` for an agent that is online: why that agent cannot be reached now."""
     suggestions: list[str] = []
     recipients: list[Outcome] = []
     link: str = ""
-    """Of a send on a link, its id."""
+    """The id of the link, if it was sent on one."""
     made: Literal["", "created", "reused"] = ""
-    """Of a direct send: whether the link of the two is new."""
+    """For a direct send: whether the link was `created` or `reused`."""
 
 
 class SendMessage(Operation[Sent], frozen=True, kw_only=True):
@@ -75,22 +75,22 @@ class SendMessage(Operation[Sent], frozen=True, kw_only=True):
     re: str | None = None
     mode: Mode | None = None
     kind: ContentKind | None = None
-    """Left out: `response` with `re`, else `request`."""
+    """Left out: `response` with `re`, otherwise `request`."""
     context: Json = None
     ttl_s: float | None = None
     key: str = ""
-    """The caller's request id, `<birth, hex>-<word>`: a repeat with the same key is harmless.
+    """The caller's request id, `<birth, hex>-<word>`; repeating a call with the same key is harmless.
 
-    The birth is in microseconds on the clock that the greeting tells.
+    The birth is in microseconds, by the clock in the broker's greeting.
     """
     confirm: bool = False
-    """Needed for a broadcast to very many."""
+    """Required for a very large broadcast."""
     once_s: float = 0.0
-    """Not again if the same was sent within so many seconds: the first answer is returned."""
+    """Do not send it again if the same was sent within this many seconds; return the first answer."""
     direct: bool = False
-    """To one agent: on the direct link of the two, which is opened if there is none."""
+    """To one agent: use the direct link of the two, which is opened if there is none."""
     listen: bool = False
-    """To one agent: hear from now on how its turns end."""
+    """To one agent: also be notified when it finishes a turn."""
 
 
 class Claimed(Reply, frozen=True, kw_only=True):
@@ -98,11 +98,13 @@ class Claimed(Reply, frozen=True, kw_only=True):
 
     ids: list[str] = []
     waiting: int = 0
-    """How many more wait at the broker."""
+    """How many more are waiting at the broker."""
 
 
 class ClaimMessages(Operation[Claimed], frozen=True, kw_only=True):
-    """Take offered messages over before the application sees them; what moved on meanwhile is left out."""
+    """Claim offered messages before the application sees them; those that are no longer available are left
+    out.
+    """
 
     reply = Claimed
     reads = True
@@ -118,7 +120,7 @@ class Confirmed(Reply, frozen=True, kw_only=True):
 
 
 class ConfirmMessages(Operation[Confirmed], frozen=True, kw_only=True):
-    """Say that messages were read: the evidence on which their receipts become `read`."""
+    """Confirm that messages were read: the evidence that turns their receipts to `read`."""
 
     reply = Confirmed
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
@@ -134,13 +136,13 @@ class Inbox(Reply, frozen=True, kw_only=True):
 
 
 class PeekMessages(Operation[Inbox], frozen=True, kw_only=True):
-    """Look at what waits, without consuming it."""
+    """Look at waiting messages without taking them."""
 
     reply = Inbox
     reads = True
     limit: int = 50
     name: str | None = None
-    """Another agent's inbox: not for agents. Left out: one's own."""
+    """Another agent's inbox (not for agents). Left out: the caller's own."""
 
 
 class Taken(Reply, frozen=True, kw_only=True):
@@ -148,32 +150,32 @@ class Taken(Reply, frozen=True, kw_only=True):
 
     messages: list[MessageRecord] = []
     large: list[MessageRecord] = []
-    """Too large to come along, so without their bodies: ask for each by its `id`."""
+    """Messages too large to be included, without their bodies; fetch each by its `id`."""
     waiting: int = 0
-    """How many more wait, the large ones included."""
+    """How many more are waiting, including the large ones."""
     next_offset: int = 0
-    """Of a message fetched by its `id`: where its next part begins; 0 if this was the last."""
+    """For a message fetched by `id`: where its next part begins; 0 if this was the last."""
 
 
 class TakeMessages(Operation[Taken], frozen=True, kw_only=True):
-    """Fetch what waits, as much as fits a model's context at once, or a large message part by part."""
+    """Fetch waiting messages, as many as fit a model's context at once, or a large message in parts."""
 
     reply = Taken
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
     surfaces: ClassVar[frozenset[str]] = frozenset({MCP})
     limit: int = 50
     id: str | None = None
-    """One message, even if it does not fit whole."""
+    """One message, even if it does not fit as a whole."""
     offset: int = 0
-    """With `id`: the character to begin with."""
+    """With `id`: the character to start at."""
     chars: int = 0
-    """How much text there is room for; 0 for the usual."""
+    """How much text to return; 0 for the default."""
     in_bytes: bool = False
-    """The room is in bytes of UTF-8, not in characters."""
+    """Count bytes of UTF-8 instead of characters."""
     call: str = ""
-    """The caller's word for this call: a repeat gets the same messages."""
+    """The caller's id for this call; a repeat gets the same messages."""
     after: str | None = None
-    """The last message that the caller got: it, and all that came with it, was read."""
+    """The last message that the caller got: it was read, and so was everything that came with it."""
 
 
 class RecipientStatus(Reply, frozen=True, kw_only=True):
@@ -198,7 +200,7 @@ class MessageStatusReply(Reply, frozen=True, kw_only=True):
 
 
 class MessageStatus(Operation[MessageStatusReply], frozen=True, kw_only=True):
-    """How far a message got, for each recipient; for its sender, its recipients and the operator."""
+    """How far a message got, for each recipient; open to its sender, its recipients and the operator."""
 
     reply = MessageStatusReply
     reads = True

@@ -24,47 +24,47 @@ class Peers(Reply, frozen=True, kw_only=True):
     """The peers of an agent after the call."""
 
     name: str
-    """Whose peers they are."""
+    """The agent whose peers these are."""
     peers: list[PeerRecord] = []
     changed: bool = False
-    """The call made or ended a relation; asking twice changes nothing."""
+    """Whether the call changed anything; a repeat does not."""
 
 
 class RegisterPeer(Operation[Peers], frozen=True, kw_only=True):
-    """Become peers, both of each other; or, for the operator, make two agents peers.
+    """Become a peer of another agent, and it of the caller; or, for the operator, make two agents peers.
 
-    Peers are colleagues: neither gets a scope, an output or an ending of the other.
+    Peers see each other and can send to each other; they get no scope, output or notice of each other.
     """
 
     reply = Peers
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
     name: str
     other: str | None = None
-    """The second agent, for the operator only. Left out: the caller itself."""
+    """The second agent; operator only. Left out: the caller itself."""
 
 
 class RemovePeer(Operation[Peers], frozen=True, kw_only=True):
-    """Be peers no longer, neither of the other."""
+    """Be peers no longer."""
 
     reply = Peers
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
     name: str
     other: str | None = None
-    """The second agent, for the operator only. Left out: the caller itself."""
+    """The second agent; operator only. Left out: the caller itself."""
 
 
 class ListPeers(Operation[Peers], frozen=True, kw_only=True):
-    """The peers of an agent: one's own, or for the operator anybody's."""
+    """The peers of an agent: the caller's own, or for the operator anyone's."""
 
     reply = Peers
     reads = True
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
     name: str | None = None
-    """Left out: one's own."""
+    """Left out: the caller's own."""
 
 
 class SendToPeer(Operation[Sent], frozen=True, kw_only=True):
-    """Send to a peer, and to nobody who is not one; a child or parent is not."""
+    """Send to a peer only; a child or parent does not count as one."""
 
     reply = Sent
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
@@ -75,7 +75,7 @@ class SendToPeer(Operation[Sent], frozen=True, kw_only=True):
     re: str | None = None
     ttl_s: float | None = None
     key: str = ""
-    """The caller's request id, as for any send."""
+    """The caller's request id, as in `send_message`."""
 
 
 class PolicyState(Reply, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class PolicyState(Reply, frozen=True, kw_only=True):
 
 
 class MeshPolicy(Operation[PolicyState], frozen=True, kw_only=True):
-    """Who sees whom in a project, and for the operator: set it.
+    """Show who sees whom in a project, or for the operator, set it.
 
     `open`: all agents see each other. `peers`: only parents, children, peers and members of a link do.
     """
@@ -95,6 +95,6 @@ class MeshPolicy(Operation[PolicyState], frozen=True, kw_only=True):
     reply = PolicyState
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
     group: str = ""
-    """The project's folder; left out: the caller's own."""
+    """The project's folder. Left out: the caller's own."""
     policy: Policy | None = None
-    """Left out: only tell it."""
+    """Left out: only show it."""

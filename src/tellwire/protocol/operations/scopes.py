@@ -66,7 +66,7 @@ class Claims(Reply, frozen=True, kw_only=True):
 
 
 class ClaimScope(Operation[Claims], frozen=True, kw_only=True):
-    """Claim paths, so that no other agent writes there. Claiming again goes on for another while.
+    """Claim paths, so that no other agent writes there. Claiming again extends the claim.
 
     All rules are granted or none. Writing is exclusive on the machine; reading is shared.
     """
@@ -75,13 +75,13 @@ class ClaimScope(Operation[Claims], frozen=True, kw_only=True):
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
     rules: Sequence[ScopeRule | str]
-    """A path alone: to write there and beneath."""
+    """A plain path means: write there and below."""
     for_s: float | None = None
-    """How long, unless released; left out: the usual time."""
+    """How long, unless released. Left out: the default time."""
 
 
 class ReleaseScope(Operation[Claims], frozen=True, kw_only=True):
-    """Give claims back: those of these paths, or all."""
+    """Release claims: those on these paths, or all."""
 
     reply = Claims
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
@@ -95,23 +95,23 @@ class Ownership(Reply, frozen=True, kw_only=True):
 
     path: str
     owner: str = ""
-    """Who alone may write there; empty if nobody has claimed it."""
+    """The only agent that may write there; empty if nobody has claimed it."""
     rule: ClaimRecord | None = None
-    """By which claim."""
+    """The claim that decides it."""
     through: list[str] = []
-    """The parents through whom the scope came, nearest first."""
+    """The parents that passed the scope on, nearest first."""
     readers: list[str] = []
-    """Who has claimed to read there."""
+    """Agents with a read claim there."""
     may_write: bool = True
-    """Whether the asker may write there."""
+    """Whether the caller may write there."""
     reason: str = ""
     enforced: str = ""
-    """What keeps the asker from writing there: `enforced` or `advisory`; empty if it may."""
+    """How a refusal is held up: `enforced` or `advisory`; empty if the caller may write."""
     why: str = ""
 
 
 class WhoOwns(Operation[Ownership], frozen=True, kw_only=True):
-    """Whose a path is, and whether the caller may write there."""
+    """Whose a path is."""
 
     reply = Ownership
     reads = True

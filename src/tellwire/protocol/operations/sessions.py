@@ -15,22 +15,22 @@ class SessionData(Reply, frozen=True, kw_only=True):
     status: Literal["online", "offline"]
     activity: str = ""
     source: Literal["transcript", "terminal", "none"] = "none"
-    """Where the text comes from: the client's own record, the terminal it runs in, or nowhere."""
+    """Where the text comes from: the client's transcript, its terminal, or nowhere."""
     text: str = ""
     cut: bool = False
-    """There is more before it: ask with a larger `tail`, or `since`."""
+    """There is more before it: use a larger `tail`, or `since`."""
     last_at: float = 0.0
     """When the last entry was written, in seconds since 1970."""
     note: str = ""
 
 
 class GetSessionData(Operation[SessionData], frozen=True, kw_only=True):
-    """What an agent's session has come to: what it was told, what it said, which tools it called."""
+    """The end of an agent's session: its prompts, its answers and its tool calls."""
 
     reply = SessionData
     reads = True
     agent: str
     since: float = 0.0
-    """Only what was said from this time on, in seconds since 1970."""
+    """Only entries from this time on, in seconds since 1970."""
     tail: int = 2_000
-    """At most so many characters, from the end."""
+    """At most this many characters, from the end."""

@@ -14,7 +14,7 @@ class Topics(Reply, frozen=True, kw_only=True):
 
 
 class Subscribe(Operation[Topics], frozen=True, kw_only=True):
-    """Get what is sent to a topic from now on, also while offline."""
+    """Subscribe to a topic, also while offline."""
 
     reply = Topics
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})
@@ -22,7 +22,7 @@ class Subscribe(Operation[Topics], frozen=True, kw_only=True):
 
 
 class Unsubscribe(Operation[Topics], frozen=True, kw_only=True):
-    """Get no more of a topic; what already waits stays."""
+    """Unsubscribe from a topic; waiting messages are kept."""
 
     reply = Topics
     callers: ClassVar[frozenset[str]] = frozenset({AGENT})

@@ -195,7 +195,7 @@ class WaiterDoor:
     def path_of(self, agent: Agent) -> PathRecord:
         """Whether a waiter stands beside the agent's client."""
         works = agent.owner in self._waiters
-        note = "" if works else "no waiter: it comes with the next prompt or end of a turn"
+        note = "" if works else "no waiter yet: it starts with the next prompt or at the end of a turn"
         return PathRecord(name=WAITER, works=works, note=note, wakes=True)
 
 

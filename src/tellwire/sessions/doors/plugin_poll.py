@@ -21,9 +21,7 @@ from tellwire.system.processes import read_process
 
 TOLD = "session_told"
 PLUGIN = "plugin"
-NOT_POLLING = (
-    "its plugin does not poll: nothing was said yet in the session that its human sees, or it runs headless"
-)
+NOT_POLLING = "its plugin is not polling: no prompt yet in the session on its screen, or it runs headless"
 PIDS = range(1, 1 << 31)
 
 
