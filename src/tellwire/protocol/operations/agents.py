@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeAlias
 
-from tellwire.protocol.operations.base import CLI, HTTP, MCP, SDK, Operation, Reply
+from tellwire.protocol.operations.base import CLI, MCP, SDK, Operation, Reply
 
 Metadata: TypeAlias = dict[str, Any]
 
@@ -149,7 +149,7 @@ class MuteAgent(Operation[AgentRecord], frozen=True, kw_only=True):
     """Mute an agent: it is not woken, and its mail waits for its next turn."""
 
     reply = AgentRecord
-    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
     name: str | None = None
     """Another agent's name; operator only."""
     for_s: float | None = None
@@ -177,7 +177,7 @@ class Heartbeat(Operation[Done], frozen=True, kw_only=True):
 
     reply = Done
     reads = True
-    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, MCP, HTTP})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, MCP})
 
 
 class ListAgents(Operation[AgentList], frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tellwire.protocol.operations.base import CLI, HTTP, OPERATOR, SCRIPT, SDK, Operation, Reply
+from tellwire.protocol.operations.base import CLI, OPERATOR, SCRIPT, SDK, Operation, Reply
 
 
 class AuditRow(Reply, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Audit(Reply, frozen=True, kw_only=True):
 
 
 class Acknowledged(Reply, frozen=True, kw_only=True):
-    """What nobody is told of any more."""
+    """The losses that are no longer reported."""
 
     count: int
 
@@ -49,7 +49,7 @@ class ReadAudit(Operation[Audit], frozen=True, kw_only=True):
     reply = Audit
     reads = True
     callers: ClassVar[frozenset[str]] = frozenset({OPERATOR, SCRIPT})
-    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
     after: int = 0
     """Above 0: the first rows after this event. 0: the newest rows."""
     before: int = 0

@@ -1,6 +1,6 @@
 """What every operation declares: fields, a reply type, who may call it, and which surfaces offer it.
 
-A surface (SDK, CLI, MCP, HTTP) is built from these classes; none of them decides anything.
+Tests compare the surfaces (SDK, CLI, MCP) with these declarations; no surface decides anything.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ ANYONE = frozenset({AGENT, OPERATOR, SCRIPT})
 SDK = "sdk"
 CLI = "cli"
 MCP = "mcp"
-HTTP = "http"
-ALL_SURFACES = frozenset({SDK, CLI, MCP, HTTP})
+ALL_SURFACES = frozenset({SDK, CLI, MCP})
 
 R = TypeVar("R")
 

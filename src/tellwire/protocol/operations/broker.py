@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from tellwire.protocol.operations.agents import Done
-from tellwire.protocol.operations.base import CLI, HTTP, OPERATOR, SCRIPT, SDK, Operation, Reply
+from tellwire.protocol.operations.base import CLI, OPERATOR, SCRIPT, SDK, Operation, Reply
 
 
 class BrokerState(Reply, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class BrokerStatus(Operation[BrokerState], frozen=True, kw_only=True):
 
     reply = BrokerState
     reads = True
-    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
 
 
 class HookFault(Reply, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class Diagnosis(Reply, frozen=True, kw_only=True):
     sessions: list[SessionFault] = []
     """At most a hundred."""
     hooks_port: int = 0
-    """Where hooks over HTTP are served; 0 if they are not."""
+    """The port on which it listens for hooks over HTTP; 0 if it does not."""
     typing: bool = True
     """Whether typing into tmux is enabled."""
 
@@ -94,7 +94,7 @@ class Diagnose(Operation[Diagnosis], frozen=True, kw_only=True):
 
     reply = Diagnosis
     reads = True
-    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
 
 
 class StopBroker(Operation[Done], frozen=True, kw_only=True):

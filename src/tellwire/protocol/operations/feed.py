@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tellwire.protocol.operations.agents import Done
-from tellwire.protocol.operations.base import CLI, HTTP, OPERATOR, SCRIPT, SDK, Operation, Reply
+from tellwire.protocol.operations.base import CLI, OPERATOR, SCRIPT, SDK, Operation, Reply
 
 
 class FeedEvent(Reply, frozen=True, kw_only=True):
@@ -31,4 +31,4 @@ class WatchFeed(Operation[Done], frozen=True, kw_only=True):
     reply = Done
     reads = True
     callers: ClassVar[frozenset[str]] = frozenset({OPERATOR, SCRIPT})
-    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})

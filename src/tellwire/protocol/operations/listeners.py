@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tellwire.protocol.operations.agents import Done
-from tellwire.protocol.operations.base import AGENT, CLI, HTTP, SDK, Operation, Reply
+from tellwire.protocol.operations.base import AGENT, CLI, SDK, Operation, Reply
 
 
 class Listening(Reply, frozen=True, kw_only=True):
@@ -34,6 +34,6 @@ class MarkCheckpoint(Operation[Done], frozen=True, kw_only=True):
     """Keep an agent's next turn private: its answer goes to no link and to no listener."""
 
     reply = Done
-    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, HTTP})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
     name: str | None = None
     """Another agent's name (not for agents). Left out: the caller."""
