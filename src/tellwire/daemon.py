@@ -106,7 +106,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def explain_start(error: OSError | TellwireError, home: Path, free: int) -> Exception:
-    """Why a broker could not start: a full disk has many faces, and none of them goes away by itself."""
+    """Explain why a broker could not start: a full disk shows up as many different errors."""
     if isinstance(error, OSError):
         failed = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) or free < START_BYTES
         words = f"{error}."

@@ -127,7 +127,7 @@ def check_peer(sock: socket, own: int | None = None) -> None:
 
 
 def start_lock_path(home: str) -> str:
-    """Held by whoever is starting a broker."""
+    """Held by the process that is starting a broker."""
     return os.path.join(home, "start.lock")
 
 

@@ -1,4 +1,4 @@
-"""All that can be set: default < file < environment < flag. Nothing else reads the environment.
+"""All settings: default < file < environment < flag. Nothing else reads settings from the environment.
 
 The file is `config.toml` in the home folder; a variable is `TELLWIRE_` and the name in capitals.
 """
@@ -73,7 +73,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def start_lock(self) -> Path:
-        """Held by whoever is starting one."""
+        """Held by the process that is starting a broker."""
         return Path(start_lock_path(str(self.home)))
 
 

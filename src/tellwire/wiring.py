@@ -1,4 +1,4 @@
-"""All that serves programs inside a client's session, put together: shims, hooks, waiters, HTTP hooks."""
+"""Builds and connects everything that serves programs inside a client's session: shims, hooks, waiters."""
 
 from __future__ import annotations
 

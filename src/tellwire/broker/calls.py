@@ -52,34 +52,34 @@ class Asker:
         self.answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
     def answer(self, n: int, reply: Reply) -> None:
-        """What came of it."""
+        """Resolve the future with the engine's reply."""
         del n
         if not self.answered.done():
             self.answered.set_result(reply)
 
     def refuse(self, n: int, error: TellwireError) -> None:
-        """It was refused."""
+        """Fail the future with the engine's refusal."""
         del n
         if not self.answered.done():
             self.answered.set_exception(error)
 
     def offer(self, frame: bytes) -> None:
-        """Nobody is offered anything here."""
+        """Ignored: a single call receives no messages."""
 
     def mail(self, waiting: int) -> None:
-        """Nor told of mail."""
+        """Ignored, like an offer."""
 
     def flush(self) -> None:
-        """There is no line."""
+        """Nothing to flush: there is no connection."""
 
     def attach(self, agent: str, *, holds: bool) -> None:
-        """It stays who it is."""
+        """Ignored: the call keeps the caller it was made for."""
 
     def detach(self) -> None:
-        """As above."""
+        """Ignored, like `attach`."""
 
     def dismiss(self, error: TellwireError) -> None:
-        """As above."""
+        """Ignored, like `attach`."""
 
 
 async def call_for(mesh: Mesh, caller: Caller, group: str, command: Command) -> Any:

@@ -156,7 +156,7 @@ class Delivery:
         return ready
 
     def note_waiting(self, agent: str) -> None:
-        """Mail waits that the agent's client has no room for: it is told how much."""
+        """Tell a client whose window is full how much more mail is waiting."""
         self._callable.append(agent)
 
     def tell(self, state: State) -> list[Source]:

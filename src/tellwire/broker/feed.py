@@ -46,7 +46,7 @@ class Feed:
         self.watchers.setdefault(id(source), Watcher(source))
 
     def forget(self, source: Source) -> None:
-        """The connection is gone."""
+        """Remove a watcher whose connection was closed."""
         self.watchers.pop(id(source), None)
 
     def publish(self, state: State, events: list[AnyEvent], fresh: dict[int, StoredMessage]) -> None:

@@ -41,9 +41,9 @@ class GroupCommit:
         return False
 
     def begin(self) -> float:
-        """Start the watch on a commit."""
+        """Start timing a commit."""
         return self._monotonic()
 
     def end(self, began: float) -> None:
-        """Learn how long it took."""
+        """Record how long the commit took."""
         self._commit_s += 0.1 * (self._monotonic() - began - self._commit_s)

@@ -28,18 +28,18 @@ _DIGITS = "23456789"
 
 
 class Told(NamedTuple):
-    """Where the rule stands in a context."""
+    """When a session was last given the trust rule."""
 
     session: str
-    """The agent's, when it was said."""
+    """The agent's session at that time."""
     chars: int
-    """Handed over since."""
+    """Characters delivered since then."""
     size: int
-    """Of the transcript then."""
+    """The size of the transcript at that time."""
 
 
 class Labels:
-    """For all agents."""
+    """The labels of all agents' sessions."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

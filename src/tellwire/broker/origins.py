@@ -30,7 +30,7 @@ from tellwire.system.processes import (
 SEEN_MAX = 1_024
 """Processes of agents that are remembered when their agents have gone."""
 SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/opt/", "/snap/", "/nix/store/")
-"""Where a user installs nothing."""
+"""Folders that an ordinary user cannot write to."""
 SHOWING = frozenset(
     {
         *("alacritty", "code", "codium", "cosmic-term", "cursor", "deepin-terminal", "foot", "footclient"),
@@ -115,7 +115,7 @@ class Origins:
 
 
 SHOWN_NAMES = frozenset(name[:15] for name in SHOWING)
-"""As the kernel tells them."""
+"""The ancestors of a process, as the kernel reports them."""
 
 
 def _is_anothers(pid: int) -> bool:

@@ -35,7 +35,7 @@ Listen: TypeAlias = Callable[[socket.socket], Awaitable[asyncio.AbstractServer]]
 
 
 class Place(NamedTuple):
-    """Which file or folder stands at a path."""
+    """Identifies the file or folder at a path."""
 
     device: int
     inode: int

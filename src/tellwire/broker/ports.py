@@ -148,7 +148,7 @@ class Source(Protocol):
         ...
 
     def mail(self, waiting: int) -> None:
-        """Say that so many messages wait, to a client that fetches its mail."""
+        """Tell a client that fetches its mail how many messages are waiting."""
         ...
 
     def flush(self) -> None:
@@ -160,11 +160,11 @@ class Source(Protocol):
         ...
 
     def detach(self) -> None:
-        """It speaks as nobody again."""
+        """Detach the connection from its agent."""
         ...
 
     def dismiss(self, error: TellwireError) -> None:
-        """Say why, and close."""
+        """Send the reason and close the connection."""
         ...
 
 

@@ -67,10 +67,10 @@ def _caller(verdict: Verdict, chain: list[Process]) -> Caller:
 
 
 class Guest(Protocol):
-    """Whoever holds a connection."""
+    """The object that handles one connection."""
 
     def dismiss(self, error: TellwireError) -> None:
-        """Say why, and close."""
+        """Send the reason and close the connection."""
         ...
 
 
@@ -81,7 +81,7 @@ class Late(Protocol):
     """From when its time runs, on the monotonic clock."""
 
     def expire(self) -> None:
-        """Its time is up."""
+        """Close the connection if its deadline has passed."""
         ...
 
 
@@ -206,7 +206,7 @@ class Connection(asyncio.Protocol):
     # -- the transport --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Admit the own user only."""
+        """Accept connections of our own user only."""
         # uvloop's transports have the methods of asyncio's, but are not of its class
         self._transport = transport = cast("asyncio.Transport", transport)
         server = self._server
@@ -262,13 +262,13 @@ class Connection(asyncio.Protocol):
                 self._engine.submit(self, 0, EndSession(self.caller.agent, session.word))
 
     def pause_writing(self) -> None:
-        """The client does not read: take no more from it, offer it no more."""
+        """Stop reading from a client that does not read, and send it no more offers."""
         self.writable = False
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Resume writing: the peer reads again."""
         self.writable = True
         if self.caller.holds:
             self._engine.delivery.dirty.add(self.caller.agent)
@@ -381,7 +381,7 @@ class Connection(asyncio.Protocol):
         self._out.append(format_offer([], waiting))
 
     def flush(self) -> None:
-        """Send it all in one write, and go on with calls that had to wait."""
+        """Send everything in one write, then continue with calls that had to wait."""
         out, self._out = self._out, []
         self._queued = 0
         if out and self._transport is not None and not self._closing:
@@ -416,7 +416,7 @@ class Connection(asyncio.Protocol):
             self._server.origins.note(agent)
 
     def detach(self) -> None:
-        """It speaks as nobody again."""
+        """Detach the connection from its agent."""
         self.caller = NOBODY
 
     def dismiss(self, error: TellwireError) -> None:

@@ -52,7 +52,7 @@ class Ticker:
         self._slow_at = engine.clock.awake + slow_beat_s
 
     async def run(self) -> None:
-        """Beat until cancelled."""
+        """Run until cancelled."""
         while True:
             await asyncio.sleep(self._beat_s)
             self.beat()

@@ -36,14 +36,14 @@ class AskTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nursery(Protocol):
-    """Who looks after the processes of children."""
+    """Manages the processes of children."""
 
     def is_gone(self, agent_id: str) -> bool:
         """Whether nothing is left of a child."""
         ...
 
     def words_of(self, agent_id: str) -> tuple[str, str]:
-        """Why it is no more, and the end of what it said itself."""
+        """Why it ended, and the end of its output."""
         ...
 
 
@@ -76,7 +76,7 @@ class Asking:
         self._tasks.run(self._late.answer(source, n, operation, work))
 
     async def drain(self) -> None:
-        """The broker stops: whoever is being asked ends with it."""
+        """Stop all agents that are being asked, because the broker is stopping."""
         self._stopping = True
         self._news.set()
         await self._tasks.drain(self._times.end_s)

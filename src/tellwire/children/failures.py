@@ -18,11 +18,11 @@ class LastWords:
         commits.observe(self._hear)
 
     def keep(self, agent_id: str, reason: str, output: str) -> None:
-        """Why a child is no more, and the end of its own words."""
+        """Why a child ended, and the end of its output."""
         self._kept[agent_id] = (reason, output)
 
     def of(self, agent_id: str) -> tuple[str, str]:
-        """What is kept of a child: the reason, and its own words."""
+        """What is kept of a child: the reason and its output."""
         return self._kept.get(agent_id, ("", ""))
 
     def _hear(self) -> None:

@@ -72,13 +72,13 @@ class LaunchTimes(msgspec.Struct, frozen=True, kw_only=True):
     clear_s: float = 1.0
     """The same for what is left of a child that is no more."""
     settle_s: float = 1.0
-    """A program that is no client counts as up when it has run so long."""
+    """A program that is not an agent CLI counts as started after this many seconds."""
     first_turn_s: float = 5.0
     """A client that is connected begins its first turn within this, or no hook of it will tell."""
 
 
 class Running(NamedTuple):
-    """What must end when a child is no more."""
+    """What has to be cleaned up when a child has ended."""
 
     process: str
     window: str
@@ -416,7 +416,7 @@ class Launcher:
         await asyncio.sleep(self._times.look_s)
 
     async def _clear(self, agent_id: str, running: Running) -> None:
-        """The child is no more: neither is its process, its window, or its folder."""
+        """Clean up a child that has ended: its process, its window and its folder."""
         process, window = running
         group = pid_in(process)
         await asyncio.to_thread(processes.end, process, self._times.clear_s)
@@ -427,6 +427,6 @@ class Launcher:
 
 
 def _asks(kind: str, what: str, cwd: str) -> str:
-    """Why a client that waits for its human is no child, and how to go on."""
+    """Why a client that waits for its human cannot be a child, and what to do."""
     go_on = f"start {BY_KIND[kind].program} once in {cwd}, answer, then spawn again"
     return f"It asks {what}, which only its human may answer: {go_on}."

@@ -59,7 +59,7 @@ class Launch(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A process that waits for leave."""
+    """A started process that waits for permission to run."""
 
     process: str
     """As `pid.start`."""
@@ -71,7 +71,7 @@ class StartError(Exception):
 
 
 def has_tmux() -> bool:
-    """Whether windows can be had."""
+    """Whether tmux is installed."""
     return shutil.which("tmux") is not None
 
 
@@ -105,7 +105,7 @@ def start(launch: Launch) -> Started:
 
 
 def give_leave(folder: Path) -> None:
-    """It is on record: it may begin."""
+    """Let the process run, now that its start is committed."""
     (folder / "go").touch(mode=0o600)
 
 

@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def tell_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Say what failed unforeseen; the words of an exception may come from anywhere."""
+    """Print an unexpected exception; its text may contain anything."""
     # Imported here for start-up speed: hardly ever needed.
     from traceback import format_exception  # noqa: PLC0415
 

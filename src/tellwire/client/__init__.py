@@ -1,1 +1,1 @@
-"""The way in for programs: a connection that finds, starts and survives the broker."""
+"""The client library: a connection that finds, starts and survives the broker."""

@@ -179,7 +179,7 @@ class Agent(KinCalls, LinkCalls, PastCalls):
 
     @property
     def attached(self) -> bool:
-        """This program runs beneath the agent and speaks for it; its mail goes to the agent's own client."""
+        """This program was started by the agent and acts as it; the agent's own client gets the mail."""
         return self._registered is not None and self._registered.attached
 
     # -- others ---------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         return (await self._connected.call(Subscribe(topic=topic))).topics
 
     async def unsubscribe(self, topic: str) -> list[str]:
-        """Get no more of a topic; returns the remaining subscriptions."""
+        """Unsubscribe from a topic; returns the remaining subscriptions."""
         return (await self._connected.call(Unsubscribe(topic=topic))).topics
 
     # -- sending --------------------------------------------------------------------------------------

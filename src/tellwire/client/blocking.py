@@ -78,7 +78,7 @@ class BlockingAgent:
 
     @property
     def name(self) -> str:
-        """The name borne."""
+        """The agent's name."""
         return self._me.name
 
     @property
@@ -216,15 +216,15 @@ class BlockingAgent:
         self._run(self._me.mark_checkpoint())
 
     def add_peer(self, name: str) -> list[PeerRecord]:
-        """Become peers, both of each other."""
+        """Become a peer of another agent, and it of this one."""
         return self._run(self._me.add_peer(name))
 
     def remove_peer(self, name: str) -> list[PeerRecord]:
-        """Be peers no longer."""
+        """End a peer relation, for both."""
         return self._run(self._me.remove_peer(name))
 
     def own_peers(self) -> list[PeerRecord]:
-        """Whom this agent shook hands with."""
+        """The peers of this agent."""
         return self._run(self._me.own_peers())
 
     def send_to_peer(self, to: str, body: Any, **options: Any) -> Receipt:
@@ -244,7 +244,7 @@ class BlockingAgent:
         return self._run(self._me.release(*paths))
 
     def who_owns(self, path: str) -> Ownership:
-        """Whose a path is."""
+        """Who owns a path, and whether the caller may write there."""
         return self._run(self._me.who_owns(path))
 
     def scopes(self) -> list[ScopeRecord]:
@@ -260,7 +260,7 @@ class BlockingAgent:
         return self._run(self._me.ask_agent(client, question, **options))
 
     def stop_child(self, name: str) -> ChildRecord:
-        """End a child, or a child's child."""
+        """Stop a child or grandchild."""
         return self._run(self._me.stop_child(name))
 
     def children(self) -> list[ChildRecord]:

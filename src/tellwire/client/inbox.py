@@ -63,7 +63,7 @@ class Inbox:
     # -- messages -------------------------------------------------------------------------------------
 
     def put(self, offer: Offer) -> None:
-        """Take an offer in."""
+        """Store an offer."""
         self.waiting = offer.waiting
         if offer.messages:  # else it only tells how many wait
             until = offer.until if self._grants else 0.0
@@ -84,7 +84,7 @@ class Inbox:
         return taken, granted
 
     def put_back(self, taken: dict[str, MessageRecord]) -> None:
-        """Their claim failed."""
+        """Drop messages whose claim failed."""
         self._claiming.difference_update(taken)
         self.offered = {**taken, **self.offered}
         self.void_grants()
@@ -127,7 +127,7 @@ class Inbox:
         return True
 
     def wake(self) -> None:
-        """Let all who wait look again."""
+        """Wake every waiter, so that it checks the inbox again."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

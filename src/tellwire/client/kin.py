@@ -33,7 +33,7 @@ from tellwire.protocol.operations.scopes import (
 )
 
 SPAWN_S = 120.0
-"""A child has a minute to come up."""
+"""How long a child may take to start, with some margin."""
 ASK_S = 300.0
 """What a question has unless it is given a time."""
 ASK_SLACK_S = 45.0
@@ -60,7 +60,7 @@ class KinCalls:
         return (await self._connected.call(RemovePeer(name=name))).peers
 
     async def own_peers(self) -> list[PeerRecord]:
-        """Whom this agent shook hands with."""
+        """The peers of this agent."""
         return (await self._connected.call(ListPeers())).peers
 
     async def send_to_peer(self, to: str, body: Any, *, re: str | None = None) -> Sent:

@@ -35,7 +35,7 @@ class LinkCalls:
         return await self._connected.call(operation)
 
     async def add_member(self, link: str, name: str, *, role: str = "", share: Share = "all") -> LinkRecord:
-        """Bring an agent into a link."""
+        """Add an agent to a link."""
         return await self._connected.call(AddMember(link=link, name=name, role=role, share=share))
 
     async def leave_link(self, link: str) -> None:
@@ -49,7 +49,7 @@ class LinkCalls:
         return await self._connected.call(CloseLink(link=link, peer=peer, message=message))
 
     async def resume_link(self, link: str) -> LinkRecord:
-        """Let a paused link go on."""
+        """Resume a paused link."""
         return await self._connected.call(ResumeLink(link=link))
 
     async def links(self, *, all: bool = False) -> list[LinkRecord]:
@@ -61,7 +61,7 @@ class LinkCalls:
         return await self._connected.call(LinkHistory(link=link, before=before, limit=limit))
 
     async def listen(self, agent: str) -> list[str]:
-        """Be told how an agent's turns end; returns all that are listened to."""
+        """Listen to an agent's turns; returns the agents that this one listens to."""
         return (await self._connected.call(Listen(agent=agent))).agents
 
     async def unlisten(self, agent: str) -> list[str]:

@@ -23,7 +23,7 @@ class PastCalls:
         before: str | None = None,
         limit: int = 50,
     ) -> History:
-        """A page of what this agent sent and received, newest first; go on with `before=page.next`."""
+        """A page of what this agent sent and received, newest first; continue with `before=page.next`."""
         operation = ReadHistory(peer=peer, link=link, since=since, until=until, before=before, limit=limit)
         return await self._connected.call(operation)
 

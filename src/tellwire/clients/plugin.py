@@ -58,7 +58,7 @@ PATH = ("plugin",)
 
 
 class RequestReader:
-    """What one session's plugin tells of its requests."""
+    """What the plugin of one session reports about its requests."""
 
     evidence = "request"
 
@@ -143,7 +143,7 @@ class RequestReader:
 
 
 class PluginHooks:
-    """What plugins of ours tell, and are told."""
+    """The messages from and to our plugins."""
 
     def __init__(self, chars_max: int) -> None:
         self.room = Room(chars_max)
@@ -170,7 +170,7 @@ class PluginHooks:
 
 
 class PluginTranscript:
-    """What a client's plugin tells of its sessions' requests."""
+    """What a client's plugin reports about the requests of its sessions."""
 
     evidence = "request"
 
@@ -199,7 +199,7 @@ class PluginTranscript:
         return self._teller(lines)
 
     def take(self, event: HookEvent, payload: Mapping[str, Any]) -> None:
-        """Note what a plugin tells of requests, and the end of a session."""
+        """Record what a plugin reports: requests, and the end of a session."""
         reader = self.reader(event)
         reader.take(listed(payload.get("requests")))
         if isinstance(held := payload.get("held"), list):

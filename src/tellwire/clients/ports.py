@@ -25,11 +25,11 @@ class Fetched(NamedTuple):
     text: str = ""
     call: str = ""
     line: str = ""
-    """For the human: who wrote, and the first words."""
+    """For the human: the sender and the beginning of the text."""
 
 
 class OpenCall(Protocol):
-    """Messages on their way into a session."""
+    """Messages that were handed over, without evidence yet."""
 
     @property
     def path(self) -> str:
@@ -165,10 +165,10 @@ class SessionPort(Protocol):
 
 
 class Waker(Protocol):
-    """One way to wake the clients of a kind."""
+    """One way to wake clients of one kind."""
 
     async def wake(self, book: Any, agent: Agent, /) -> bool:
-        """Begin a turn that brings what waits; False if this way is not open now."""
+        """Start a turn that delivers waiting mail; False if that is not possible now."""
         ...
 
     def path_of(self, agent: Agent, /) -> PathRecord | None:
@@ -189,7 +189,7 @@ class Doors(NamedTuple):
     """The ways to wake a client that are not a client's own."""
 
     waiter: Waker
-    """A program that waits beside the session."""
+    """A program that waits in the background for mail."""
     plugin: Waker
     """The poll of a plugin of ours."""
     typing: Waker

@@ -25,13 +25,13 @@ LONG_BYTES = 1 << 20
 LINE_BYTES_MAX = 64 << 20
 """A longer line is passed over; the largest tool outputs stay far below."""
 UNREADABLE = b"\0"
-"""Stands for such a line."""
+"""A placeholder for such a line."""
 FRESH_S = 1.0
 """What was handed over within this is not in the file yet."""
 MARKS_MAX = 4_096
 """So many texts are remembered for a session; of more, those that are settled are forgotten first."""
 TAIL_BYTES_MAX = 16 << 20
-"""So far back is looked."""
+"""How far back the file is searched."""
 _BLOCK_BYTES = 64 << 10
 _CHUNK_BYTES = 1 << 20
 _FINGERPRINT_BYTES = 64
@@ -47,7 +47,7 @@ class Mark:
     spellings: tuple[str, ...]
     """Some clients give the model `&quot;` for a quote."""
     literal: bytes
-    """A part of it that stands in the raw line as it is."""
+    """A part of it that occurs unescaped in the raw line."""
     verdict: Verdict = Verdict.OPEN
     expected_at: float | None = None
     """When it was handed over; nothing older can be about it."""
@@ -89,7 +89,7 @@ class Follower:
         self._is_skipping = False
         self._fingerprint = b""
         self.position = 0
-        """So much of the file was read."""
+        """How much of the file has been read."""
 
     def size(self) -> int:
         """How long the file is now; 0 if there is none."""
@@ -414,7 +414,7 @@ def open_at_once(path: str, flags: int) -> int:
 
 
 def literal_of(mark: str) -> bytes:
-    """A part of a mark that stands in a raw line as it is."""
+    """A part of a mark that occurs unescaped in a raw line."""
     return max(_LITERAL.findall(mark.encode(errors="replace")), key=len, default=b"")
 
 

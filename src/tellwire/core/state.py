@@ -200,7 +200,7 @@ class Child(msgspec.Struct, kw_only=True):
 
 
 class EndedChild(msgspec.Struct, frozen=True):
-    """What is remembered of a child that is no more."""
+    """What is remembered about a child that has ended."""
 
     parent: str
     how: str

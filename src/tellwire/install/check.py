@@ -46,7 +46,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(client: Client, targets: Sequence[Target], found: Found) -> Report:
-    """Look at all that belongs to a client."""
+    """Check all files of a client's configuration."""
     files: list[FileState] = []
     notes: list[str] = []
     some = False

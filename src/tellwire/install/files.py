@@ -143,7 +143,7 @@ def locked(home: str) -> Generator[None]:
 
 
 def refused(path: str, error: OSError) -> TellwireError:
-    """What the disk refused, in our words."""
+    """Turn an `OSError` into our own error."""
     code = "storage_full" if error.errno in (28, 122) else "forbidden"
     advice = "Free disk space." if code == "storage_full" else "Check its owner and mode."
     return TellwireError(code, f"{path}: {error.strerror or error}.", advice)

@@ -76,7 +76,7 @@ def former_plugins(targets: Sequence[Target]) -> list[str]:
 
 
 def former_words(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Words as they were then."""
+    """Names as they were under the old name."""
     return {
         key: text.replace(SERVER, FORMER) if isinstance(text, str) else text for key, text in words.items()
     }

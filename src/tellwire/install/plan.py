@@ -31,7 +31,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """As the client names it."""
     seen: Snapshot
     after: bytes | None
-    """None: the file goes."""
+    """None if the file is to be deleted."""
     mode: int
     backup: str = ""
     old: Record | None = None

@@ -31,7 +31,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     written_sha256: str
     """Of the file as tellwire left it: while it is this, nobody else has changed it."""
     entries: tuple[str, ...]
-    """What of the file is tellwire's."""
+    """Which parts of the file belong to tellwire."""
     made: tuple[tuple[str, ...], ...] = ()
     """Objects and lists that were not there."""
     previous: dict[str, str] = {}
@@ -41,7 +41,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Records(msgspec.Struct, frozen=True):
-    """All of them."""
+    """The records of all files that tellwire changed."""
 
     files: tuple[Record, ...] = ()
     version: int = VERSION
@@ -91,5 +91,5 @@ def save_records(home: str, records: Records) -> None:
 
 
 def digest(data: bytes) -> str:
-    """The mark of a file's contents."""
+    """A hash of a file's contents."""
     return hashlib.sha256(data).hexdigest()

@@ -29,14 +29,14 @@ class WholeText:
         return {PATH[0]: {"text": text}}
 
     def apply(self, text: str, entries: Sequence[Entry]) -> str:
-        """Our text."""
+        """The text with our entries: our file, whatever was there."""
         for entry in entries:
             if isinstance(entry, Member):
                 text = entry.value["text"]
         return text
 
     def strip(self, text: str, entries: Sequence[Entry], record: Record | None, path: str) -> str:
-        """Nothing."""
+        """The text without our file: empty."""
         del text, entries, record, path
         return ""
 

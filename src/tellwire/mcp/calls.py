@@ -1,4 +1,4 @@
-"""A tool call from its arguments to its answer: one operation of the table, in one dialect's words."""
+"""A tool call, from its arguments to its answer: one operation, in the terms of one dialect."""
 
 from __future__ import annotations
 

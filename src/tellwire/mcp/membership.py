@@ -24,7 +24,7 @@ TRAITS = {each.mcp.info: each for each in CLIENTS}
 
 
 class Threads(Protocol):
-    """Who knows which of a client's conversations a session serves."""
+    """Finds out which of a client's conversations a session serves."""
 
     def agent_of(self, thread: str, /) -> Agent | None:
         """The agent that a conversation is, if that is known for certain."""
@@ -40,7 +40,7 @@ class Threads(Protocol):
 
 
 class Joining:
-    """One session's way to its name, and back to it."""
+    """Joins one session to its agent, and rejoins it after a restart."""
 
     def __init__(self, session: ShimSession, threads: Threads) -> None:
         self._session = session

@@ -41,7 +41,7 @@ log = logging.getLogger("tellwire.mcp")
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 LAST_MAX = 1_000
 LONG_BYTES = 1 << 15
-"""A line that cannot be read is looked through beside the loop if it is longer."""
+"""A malformed line longer than this is examined in a thread."""
 _WORD = rb'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")'
 _ID = re.compile(_WORD)
 _LAST_ID = re.compile(_WORD + rb"\s*\}\s*$")
@@ -152,7 +152,7 @@ class Gateway:
         self._last: BoundedDict[str, tuple[int, str]] = BoundedDict(LAST_MAX)
         """The last line with a JSON-RPC id, and its word as a call: what a late cancellation means."""
         self._cancelled: set[int] = set()
-        """Lines under way that the client has given up."""
+        """Unanswered lines that the client has cancelled."""
         self._server: Server[Any] = Server(
             "tellwire",
             version=VERSION,

@@ -258,7 +258,7 @@ class ShimSession(asyncio.Protocol):
                 waiter.set_result(None)
 
     def pause_writing(self) -> None:
-        """The client does not read: take no more from it."""
+        """Stop reading from a client that does not read."""
         self.writable = False
         if self._transport is not None:
             self._transport.pause_reading()
@@ -483,7 +483,7 @@ class ShimSession(asyncio.Protocol):
         """Nothing is pushed to a session that fetches."""
 
     def mail(self, waiting: int) -> None:
-        """Mail waits: whoever holds a call open looks."""
+        """Wake the calls that are waiting for mail."""
         del waiting
         self._mails += 1
         self._wake()
@@ -499,7 +499,7 @@ class ShimSession(asyncio.Protocol):
             self._origins.note(agent)
 
     def detach(self) -> None:
-        """It is nobody again, until it joins anew."""
+        """Detach from the agent until the session joins again."""
         self.caller = self._nobody
 
     def dismiss(self, error: TellwireError) -> None:

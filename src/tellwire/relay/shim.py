@@ -40,20 +40,20 @@ VERSION = 1
 LINE_BYTES_MAX = 1 << 20
 READ_BYTES = 1 << 16
 PIPE_BYTES = 4_096
-"""A pipe that is ready takes so many without blocking."""
+"""Bytes that a writable pipe accepts without blocking."""
 OPEN_MAX = 1_000
-"""While so many lines are open, no more are read."""
+"""With this many unanswered lines, no more are read."""
 BUFFER_BYTES_MAX = 4 << 20
-"""While so much waits to be written on one side, the other side is not read."""
+"""With this much unwritten output on one side, the other side is not read."""
 GREETING_S = 10.0
 GIVE_UP_S = 20.0
-"""Without a broker for so long, open lines are answered with an error."""
+"""After this long without a broker, unanswered lines get an error."""
 ALONE_S = 2.0
-"""Without a word of the broker for so long, a session's first questions are answered here."""
+"""After this long without an answer, the shim itself answers a session's first requests."""
 ASK_S = 10.0
-"""A broker that has said nothing for so long, while a line is open, is asked for a sign of life."""
+"""A broker that is silent for this long, while a line is unanswered, is pinged."""
 STALLED_S = 30.0
-"""Without one for so long in all, open lines are answered with an error."""
+"""If no answer comes for this long in all, unanswered lines get an error."""
 FAREWELL_S = 5.0
 LOOK_MS = 250
 UNANSWERABLE = (
@@ -458,7 +458,7 @@ class Shim:
         self.is_untold = False
 
     def hear_welcome(self, answer: bytes) -> None:
-        """The broker has answered: say the handshake again and all that is open."""
+        """Repeat the handshake and all unanswered lines, now that a broker answers."""
         words = answer.split()
         if words[:2] != [b"shim", b"%d" % VERSION]:
             self.hang_up()
@@ -480,7 +480,7 @@ class Shim:
         self.write_broker()
 
     def hello(self) -> bytes:
-        """Who we are, without a JSON encoder."""
+        """The greeting, written without a JSON encoder."""
         from _json import encode_basestring_ascii as quote  # noqa: PLC0415 - json itself costs too much
 
         facts = {name: self.options.get(name, "") for name in ("name", "dialect", "tools")}
@@ -534,7 +534,7 @@ def for_person(line: bytes) -> bytes:
 
 
 def main() -> int:
-    """Options come as `--name=VALUE` or `--name VALUE`; whoever starts us has checked them."""
+    """Options are `--name=VALUE` or `--name VALUE`; the program that starts us has checked them."""
     options: dict[str, str] = {}
     words = sys.argv[1:]
     while words:

@@ -18,7 +18,7 @@ from tellwire.core.mail.waking import WAKEABLE, Standing, Wake, recent
 from tellwire.sessions.turns import Ending, Turn, Turns
 
 RESTING = ("idle", "errored")
-"""States in which no turn is under way, and that is known."""
+"""States in which certainly no turn is in progress."""
 DEFERRED = ("wake", "queue", NAMED)
 """Paths whose text the client may hold back until its next turn."""
 BEGINNING = ("wake", "plugin")
@@ -114,7 +114,7 @@ class Book:
     rested_at: float = 0.0
     """When the last turn ended."""
     begun_at: float = 0.0
-    """When a hook last showed a turn under way."""
+    """When a hook last showed that a turn was in progress."""
     changed_at: float = 0.0
     """When it went on to another conversation."""
     has_ended: bool = False

@@ -11,9 +11,9 @@ from typing import TypeAlias
 Listens: TypeAlias = Callable[[], bool]
 
 SPARE_S = 0.05
-"""An answer needs so long to be on disk and with whoever asked."""
+"""How long an answer takes to be committed and to reach the caller."""
 MS_MAX = 1e15
-"""Later than this no clock is."""
+"""A time later than any clock shows."""
 _GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 
 

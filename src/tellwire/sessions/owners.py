@@ -22,9 +22,11 @@ SESSIONS_MAX = 10_000
 CHARS_MAX = 16 << 20
 """Of all that hooks have told of sessions; a prompt or an answer may have a million."""
 EARLY_S = 0.5
-"""A shim that started so long before a conversation began does not serve it; clocks differ a little."""
+"""A shim that started this much earlier than a conversation does not serve it; the slack covers clock
+differences.
+"""
 _BOUNDS = ("session_started", "turn_ended", "errored", "interrupted", "session_ended")
-"""After these no turn is under way."""
+"""Events after which no turn is in progress."""
 
 
 class Seen(NamedTuple):

@@ -29,7 +29,7 @@ class Placeable(Protocol):
 
 
 class Placing:
-    """Has sessions be who they are."""
+    """Corrects the names of sessions once their conversation is known."""
 
     def __init__(self, mesh: MeshView, delivery: Deliveries) -> None:
         self._mesh = mesh

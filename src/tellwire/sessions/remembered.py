@@ -56,14 +56,14 @@ class Binding(msgspec.Struct, kw_only=True):
 
 
 class Bindings:
-    """The folder of them."""
+    """Stores one file per session, for the next broker to read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._saved: dict[str, bytes] = {}
 
     def save(self, agent: Agent, book: Book) -> None:
-        """Keep what is known now."""
+        """Write down what is known about an agent's session."""
         leases = book.leases
         binding = Binding(
             instance=agent.session,

@@ -376,7 +376,7 @@ class Hooks:
         return tell_contact(known, book, self._wakers_of(known, source), source, leave)
 
     def _wakers_of(self, agent: Agent, source: object) -> list[Waker] | None:
-        """How an agent is woken; None if it only pulls, as whoever speaks another dialect does."""
+        """The session to wake for an agent; None if it only fetches its mail, as in other dialects."""
         foreign = getattr(source, "dialect", OWN_DIALECT) != OWN_DIALECT
         return None if foreign else self._wakers.of(agent.kind)
 
@@ -541,7 +541,7 @@ class Hooks:
             self.run(self._catch_up(book))
 
     async def _catch_up(self, book: Book) -> None:
-        """Read a long transcript for the first time, beside the loop."""
+        """Read a long transcript for the first time, in a thread."""
         try:
             for reader in book.readers:
                 await asyncio.to_thread(reader.judge, [])

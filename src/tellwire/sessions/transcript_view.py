@@ -27,7 +27,7 @@ READ_S = 10.0
 
 
 class SessionReader:
-    """Answers `get_session_data`, beside the loop."""
+    """Answers `get_session_data`, in a thread."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ from tellwire.sessions.turns import Ending
 log = logging.getLogger("tellwire.hooks")
 
 LOOKS_APART = 5
-"""Without mail, one look in so many."""
+"""Without mail only every n-th look is taken."""
 
 Books = Callable[[], Iterable[tuple[Book, Agent]]]
 Tell = Callable[[Book, list[Ending]], None]
@@ -42,7 +42,7 @@ class PulseTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pulses:
-    """Looks at all that are busy, while anybody is."""
+    """Checks all busy sessions, for as long as there are any."""
 
     def __init__(self, books: Books, tell: Tell, times: PulseTimes | None = None) -> None:
         self._books = books
@@ -56,7 +56,7 @@ class Pulses:
         return not self._is_running and any(_is_open(book) for book, _ in self._books())
 
     async def run(self) -> None:
-        """Look until nobody is busy."""
+        """Poll while any session is busy."""
         if self._is_running:
             return
         self._is_running = True

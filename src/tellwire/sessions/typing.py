@@ -34,7 +34,7 @@ SILENT = "a line was typed, but no turn began"
 
 
 class TypingTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a typist waits."""
+    """Timeouts for typing."""
 
     look_s: float = 0.05
     human_s: float = HUMAN_S
@@ -48,23 +48,23 @@ class TypingTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tries:
-    """What came of typing to one agent."""
+    """The result of the last attempts to type to one agent."""
 
     def __init__(self) -> None:
         self.note = ""
-        """What was in the way at the last try."""
+        """Why the last attempt failed."""
         self.count = 0
-        """How often something was, one after another."""
+        """Failed attempts in a row."""
         self.unsure: int | None = None
         """How much had been heard of the client when a line was typed that started nothing."""
         self.worked_at: float | None = None
         self.is_typing = False
         """A thread types, or is stuck with it."""
         self.waits = False
-        """It will be tried again."""
+        """Another attempt is scheduled."""
 
     def settle(self) -> None:
-        """Nothing is in the way any more."""
+        """Forget earlier failures."""
         self.note, self.count, self.unsure = "", 0, None
 
 
@@ -94,7 +94,7 @@ class Typist:
         return PathRecord(name=NAME, works=not note, note=note, last_at=tries.worked_at, wakes=True)
 
     def _standing(self, agent: Agent) -> str:
-        """What does not pass."""
+        """A permanent reason not to type, such as not running in tmux; empty if there is none."""
         if not self.enabled:
             return "switched off in the settings"
         if agent.kind not in BY_KIND:
@@ -125,7 +125,7 @@ class Typist:
     # -- waking ---------------------------------------------------------------------------------------
 
     async def wake(self, book: Book, agent: Agent) -> bool:
-        """Type, and see a turn begin."""
+        """Type the wake line and wait for a hook that shows that a turn began."""
         if book.state not in READY or self._standing(agent):
             return False
         if is_headless(pid_in(agent.owner)):

@@ -55,7 +55,7 @@ class Wakers:
 
 
 class Waking:
-    """Who is to be woken."""
+    """Decides whom to wake, and when."""
 
     def __init__(self, mesh: MeshView, wakers: Wakers) -> None:
         self._mesh = mesh

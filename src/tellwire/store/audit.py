@@ -56,7 +56,7 @@ class Verdict(msgspec.Struct, kw_only=True):
     events: int = 0
     messages: int = 0
     begins: int = 0
-    """The journal is kept behind this event; what was before was let go."""
+    """The journal begins after this event; everything before was deleted."""
     seq: int = 0
     """Of the newest commit."""
     head: str = ""

@@ -1,4 +1,4 @@
-"""What SQLite and the disk say, in the words of the table of errors."""
+"""Turns errors of SQLite and the disk into our own errors."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 def head_path(database: Path) -> Path:
-    """Where the head of a database stands."""
+    """The path of a database's head file."""
     return database.with_name("head")
 
 

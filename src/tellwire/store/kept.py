@@ -47,7 +47,7 @@ def load(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def add(db: sqlite3.Connection, sums: Mapping[str, int]) -> None:
-    """More is stored."""
+    """Add to the stored bytes of senders."""
     db.executemany(
         "insert into cursors values (?,?) on conflict do update set seq = seq + excluded.seq",
         [(f"{OF}{sender}", size) for sender, size in sums.items()],
@@ -55,11 +55,11 @@ def add(db: sqlite3.Connection, sums: Mapping[str, int]) -> None:
 
 
 def subtract(db: sqlite3.Connection, sums: Mapping[str, int]) -> None:
-    """Some of it is gone."""
+    """Subtract deleted bytes from the sums of senders."""
     add(db, {sender: -size for sender, size in sums.items()})
     db.execute("delete from cursors where name glob ? and seq <= 0", (f"{OF}*",))
 
 
 def advance(db: sqlite3.Connection, seq: int) -> None:
-    """The sums hold up to this event."""
+    """Record up to which event the sums are complete."""
     db.execute("insert or replace into cursors values (?,?)", (CURSOR, seq))

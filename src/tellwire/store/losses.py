@@ -92,7 +92,7 @@ def find_losses(database: Path) -> list[Loss]:
 
 
 def acknowledge_losses(database: Path) -> int:
-    """A person knows of them: tell no more of them. How many there were.
+    """Acknowledge them, so that they are no longer reported; returns how many there were.
 
     Raises:
         TellwireError: `storage_broken`.

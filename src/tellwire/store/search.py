@@ -25,7 +25,7 @@ SLICE_PARTIES = 2_000
 MERGE_PAGES = 16
 """Of the index, tidied up with each slice; left to FTS5 it would come in lumps of 40 ms."""
 FIND_S = 0.005
-"""A question that finds nothing goes on for so long before it tells where it has got to. Its single steps:"""
+"""How long a search without results may run before it returns where it stopped. The sizes of its steps:"""
 TAIL_SEQS_MAX = 2_000
 """Places in the journal above the cursor."""
 SEARCH_SEQS_MAX = 500_000

@@ -42,7 +42,7 @@ class Cell(NamedTuple):
 
 
 def read_input(shown: Shown, prompt: Prompt) -> str | None:
-    """What stands in the input line; None if the line cannot be made out."""
+    """The text in the input line; None if the line cannot be recognised."""
     if not 0 < shown.y < len(shown.lines):
         return None
     cells = parse_cells(shown.lines[shown.y])

@@ -1,4 +1,4 @@
-"""Work that blocks, beside the loop, for a bounded time."""
+"""Runs blocking work in a thread, off the event loop, for a bounded time."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def _go_on(
 
 
 def _carry_out(world: World, outcome: Outcome, *, again: bool) -> None:
-    """Do it; if a file was changed in the meantime, and nobody wants to see what is done, plan it anew."""
+    """Apply the plan; if a file has changed meanwhile and no confirmation is needed, plan again."""
     for left in reversed(range(TRIES)):
         try:
             carry_out(outcome.changes, str(world.settings.home))

@@ -1,1 +1,1 @@
-"""Claude Code: all that tellwire knows of it."""
+"""Everything that tellwire knows about Claude Code."""

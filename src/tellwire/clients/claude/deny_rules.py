@@ -24,7 +24,7 @@ LETTERS = string.ascii_lowercase + string.digits + "._"
 OTHERS = " -,:-@\\[\\\\^`{-~\u0080-\uffff"
 """All that names begin or go on with beside those: as ranges within a class."""
 CLOSING = "\\]"
-"""Cannot stand in a class."""
+"""Characters that cannot be part of a character class."""
 
 
 def hold(place: ChildPlace, roots: Sequence[str]) -> Bounds:

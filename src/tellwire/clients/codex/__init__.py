@@ -1,1 +1,1 @@
-"""Codex: all that tellwire knows of it."""
+"""Everything that tellwire knows about Codex."""

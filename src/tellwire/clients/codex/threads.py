@@ -48,7 +48,9 @@ PROBE_S = 5.0
 PAUSES_S = (0.0, 1.0, 3.0, 10.0)
 """When to ask for a session that has joined: its handshake is not over at first."""
 TOOL = "tellwire_thread"
-"""A tool name that does not exist: the call fails, but its log entry names the thread."""
+"""A tool that does not exist: the call is refused, but it comes through the thread's own shim and so
+identifies it.
+"""
 TRIES_MAX = 8
 """A thread that none of our shims serves is not asked for more often."""
 THREADS_MAX = 10_000

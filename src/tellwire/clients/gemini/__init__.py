@@ -1,1 +1,1 @@
-"""Gemini CLI: all that tellwire knows of it."""
+"""Everything that tellwire knows about Gemini CLI."""

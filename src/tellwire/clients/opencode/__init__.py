@@ -1,1 +1,1 @@
-"""OpenCode: all that tellwire knows of it."""
+"""Everything that tellwire knows about OpenCode."""

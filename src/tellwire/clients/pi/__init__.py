@@ -1,1 +1,1 @@
-"""Pi: all that tellwire knows of it."""
+"""Everything that tellwire knows about Pi."""

@@ -32,7 +32,7 @@ def next_name(asked: str, number: int) -> tuple[int, str]:
 
 
 def is_free(agent: Agent, context: Context) -> bool:
-    """Whether another session may go on under this name."""
+    """Whether another session may take over this name."""
     # After a restart of the broker a session whose process lives is about to come back.
     returning = agent.offline_reason == "restart" and context.alive(agent.process)
     # A child's name is its own from the reservation until its process is gone.

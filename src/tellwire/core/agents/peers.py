@@ -67,7 +67,7 @@ def decide_remove_peer(state: State, operation: RemovePeer, context: Context) ->
 
 
 def decide_list_peers(state: State, operation: ListPeers, context: Context) -> Decision:
-    """Whom an agent shook hands with."""
+    """List the peers of an agent."""
     me = caller_agent(state, context) if operation.name is None else find_agent(state, operation.name)
     if context.caller.kind == AGENT and me.id != context.caller.agent:
         raise TellwireError("forbidden", "An agent may list only its own peers.")
@@ -75,26 +75,26 @@ def decide_list_peers(state: State, operation: ListPeers, context: Context) -> D
 
 
 def apply_peers_joined(state: State, event: PeersJoined) -> None:
-    """Peers of each other."""
+    """Record the relation in both directions, so that neither can exist alone."""
     if event.agent in state.agents and event.peer in state.agents:
         state.peers.setdefault(event.agent, {})[event.peer] = None
         state.peers.setdefault(event.peer, {})[event.agent] = None
 
 
 def apply_peers_parted(state: State, event: PeersParted) -> None:
-    """Peers no longer."""
+    """Remove the relation in both directions."""
     _part(state, event.agent, event.peer)
     _part(state, event.peer, event.agent)
 
 
 def forget_peers(state: State, agent: str) -> None:
-    """An agent is forgotten."""
+    """Remove all relations of an agent that is deleted."""
     for peer in state.peers.pop(agent, {}):
         _part(state, peer, agent)
 
 
 def inherit_peers(state: State, before: str, heir: str) -> None:
-    """An agent goes on as another one, and so do its relations."""
+    """Move the relations of an agent that takes over another one."""
     for peer in state.peers.pop(before, {}):
         _part(state, peer, before)
         if peer != heir:
@@ -177,7 +177,7 @@ def decide_policy(state: State, operation: MeshPolicy, context: Context) -> Deci
 
 
 def apply_policy(state: State, event: PolicySet) -> None:
-    """From now on."""
+    """Set the policy of a project."""
     if event.policy == OPEN:
         state.policies.pop(event.group, None)
     else:

@@ -210,7 +210,7 @@ def _place(
 
 
 def _may_resume(agent: Agent, context: Context) -> bool:
-    """Whether a caller may go on under the name of an agent that is away: not from beneath another agent."""
+    """Whether a caller may take over the name of an offline agent; a process of another agent may not."""
     caller, seat = context.caller, context.caller.seat
     if seat is not None and seat.chosen and not is_same_place(agent, seat):
         return False
@@ -323,7 +323,7 @@ def decide_silent(state: State, command: MarkSilent, _context: Context) -> Decis
 
 
 def decide_alive(state: State, command: MarkAlive, _context: Context) -> Decision:
-    """A sign of life of a silent agent."""
+    """Mark a silent agent as online again: it sent something."""
     agent = state.agents.get(command.agent)
     silent = agent is not None and not agent.online and agent.offline_reason == "silent"
     return Decision(None, [AgentOnline(command.agent)]) if silent else Decision()
@@ -376,7 +376,7 @@ def decide_forget_absent(state: State, _command: ForgetAbsent, context: Context)
 
 
 def apply_forgotten(state: State, event: AgentForgotten) -> None:
-    """The name is free."""
+    """Delete an agent and free its name."""
     forget_lineage(state, event.agent)
     agent = state.agents.pop(event.agent, None)
     if agent is None:
@@ -392,7 +392,7 @@ def apply_forgotten(state: State, event: AgentForgotten) -> None:
 
 
 def decide_start_broker(_state: State, command: StartBroker, _context: Context) -> Decision:
-    """Begin a life of the broker."""
+    """Start a new run of the broker: nobody is connected yet."""
     return Decision(None, [BrokerStarted(command.version)])
 
 

@@ -78,7 +78,7 @@ def _new_name(
 
 
 def _may_go_on(state: State, agent: Agent, bearer: Agent, operation: UpdateAgent, context: Context) -> bool:
-    """Whether a session may go on as an agent that is away: in its pane, or because the operator says so."""
+    """Whether a session may take over an offline agent: it is in its pane, or the operator says so."""
     if agent.id in state.children or bearer.id in state.children:
         return False  # nobody becomes its own parent
     if bearer.kind != (operation.kind or agent.kind) or not agent.online:
@@ -126,7 +126,7 @@ def _take_over(agent: Agent, bearer: Agent, operation: UpdateAgent, context: Con
 
 
 def apply_updated(state: State, event: AgentUpdated) -> None:
-    """Take the new profile over."""
+    """Apply a changed profile."""
     agent = state.agents[event.agent]
     if event.name is not None:
         leave_name(state, agent, agent.id)

@@ -71,7 +71,7 @@ def suggest(state: State, name: str, asker: Agent | None = None) -> list[str]:
 
 
 def decide_list(state: State, operation: ListAgents, context: Context) -> Decision:
-    """Online agents of the caller's group or tied to it, or all that it sees; never the caller."""
+    """Online agents of the caller's group or related to it, or all that it sees; never the caller itself."""
     me = state.agents.get(context.caller.agent)
     shown: list[AgentRecord] = []
     hidden = 0

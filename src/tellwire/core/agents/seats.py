@@ -34,7 +34,7 @@ class Choice(NamedTuple):
     """Who a session goes on as."""
 
     agent: Agent | None
-    """None: a new agent."""
+    """None if the session gets a new agent."""
     lost: str = ""
     """The name it had before, if another session bears that by now."""
 
@@ -199,7 +199,7 @@ def decide_place(state: State, command: PlaceSession, context: Context) -> Decis
 
 
 def _begun(me: Agent, agent: Agent | None, name: str, context: Context) -> AgentRegistered | SessionStarted:
-    """The session of `me` goes on as `agent`, or as a new one."""
+    """Move the session of `me` to `agent`, or to a new agent."""
     if agent is None:
         return AgentRegistered(
             name=name,

@@ -92,7 +92,7 @@ def apply_child_confirmed(state: State, event: ChildConfirmed) -> None:
 
 
 def apply_sub_delegated(state: State, event: ScopeSubDelegated) -> None:
-    """Register a grandchild with each of its ancestors."""
+    """Register a grandchild with one of its ancestors."""
     if event.agent in state.agents and event.child in state.children:
         _know(state, event.agent, event.child)
 
@@ -116,7 +116,7 @@ def apply_child_unheard(state: State, event: ChildUnheard) -> None:
 
 
 def apply_stop_asked(state: State, event: ChildStopAsked) -> None:
-    """It is to end."""
+    """Mark a child as stopping."""
     child = state.children.get(event.agent)
     if child is not None:
         child.status, child.since = "stopping", state.awake

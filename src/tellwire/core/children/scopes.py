@@ -302,7 +302,7 @@ def holding(state: State, agent: Agent, context: Context) -> tuple[str, str]:
 
 
 def decide_who_owns(state: State, operation: WhoOwns, context: Context) -> Decision:
-    """Whose a path is."""
+    """Who owns a path, and whether the caller may write there."""
     path = check_path(operation.path)
     verdict = may_write(state, context.caller.agent, path)
     readers = [

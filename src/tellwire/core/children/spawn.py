@@ -215,7 +215,7 @@ def _check_room(state: State, parent: Agent, context: Context, *, asked: bool) -
 
 
 def decide_child_started(state: State, command: NoteChildStarted, _context: Context) -> Decision:
-    """Its process runs."""
+    """Record that the child's process was started."""
     child = state.children.get(command.agent)
     if child is None or child.status != "reserved":
         return Decision()

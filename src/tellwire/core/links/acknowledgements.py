@@ -24,6 +24,6 @@ _BARE = re.compile(f"(?:(?:{'|'.join(each.strip() for each in _PHRASES.split('|'
 
 
 def is_acknowledgement(text: str) -> bool:
-    """Whether a text says no more than that the other was heard."""
+    """Whether a text is only an acknowledgement."""
     words = _WORD.findall(text.casefold().replace("\u2019", "'"))
     return len(words) <= WORDS_MAX and _BARE.fullmatch("".join(f"{word} " for word in words)) is not None

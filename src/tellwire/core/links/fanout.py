@@ -185,7 +185,7 @@ def apply_turn_on_links(
 
 
 def forget_hops(state: State, link: Link) -> None:
-    """The chain of turns begins anew on this link."""
+    """Restart the count of chained turns on this link."""
     for agent_id in link.here():
         agent = state.agents.get(agent_id)
         for heard in agent.heard.values() if agent is not None else ():

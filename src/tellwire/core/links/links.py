@@ -120,7 +120,7 @@ def _role(role: str) -> str:
 
 
 def decide_add(state: State, operation: AddMember, context: Context) -> Decision:
-    """Bring an agent in."""
+    """Add an agent to a link."""
     link = live_link(state, operation.link)
     check_member(state, link, context)
     agent, _ = find_seen(state, operation.name, context)
@@ -216,7 +216,7 @@ def _link_to_close(state: State, operation: CloseLink, context: Context) -> Link
 
 
 def decide_resume(state: State, operation: ResumeLink, context: Context) -> Decision:
-    """Let it go on; again is harmless."""
+    """Resume a link; repeating it is harmless."""
     link = live_link(state, operation.link)
     check_member(state, link, context)
     if link.status != "paused":
@@ -228,7 +228,7 @@ def decide_resume(state: State, operation: ResumeLink, context: Context) -> Deci
 
 
 def resume(state: State, link: Link, by: str, post: Post) -> None:
-    """It goes on, and the others are told."""
+    """Resume the link and notify the other members."""
     post.add(LinkResumed(link.id, by))
     who = state.agents.get(by)
     rest = [agent for agent in link.here() if agent != by]
@@ -272,13 +272,13 @@ def apply_left(state: State, event: LinkLeft) -> None:
 
 
 def apply_paused(state: State, event: LinkPaused) -> None:
-    """Nothing crosses."""
+    """Pause a link: nothing is sent on it until it is resumed."""
     link = state.links[event.link]
     link.status, link.reason = "paused", event.reason
 
 
 def apply_resumed(state: State, event: LinkResumed) -> None:
-    """It goes on with a fresh budget."""
+    """Resume a link and reset its count of turns."""
     link = state.links[event.link]
     link.status, link.reason, link.turns, link.bare = "active", "", 0, ""
     for member in link.members.values():

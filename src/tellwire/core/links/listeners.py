@@ -49,7 +49,7 @@ def begin_listening(me: Agent, agent: Agent, context: Context, *, waits: bool = 
 
 
 def decide_unlisten(state: State, operation: Unlisten, context: Context) -> Decision:
-    """Hear no more of it; again is harmless."""
+    """Stop listening; repeating it is harmless."""
     me = caller_agent(state, context)
     agent, _ = find_seen(state, operation.agent, context)
     rest = {each: None for each in me.listens if each != agent.id}
@@ -119,7 +119,7 @@ def decide_overdue(state: State, _command: TellOverdue, context: Context) -> Dec
 
 
 def apply_added(state: State, event: ListenerAdded) -> None:
-    """One more listens."""
+    """Add a listener."""
     agent, listener = state.agents.get(event.agent), state.agents.get(event.listener)
     if agent is None or listener is None:
         return
@@ -131,7 +131,7 @@ def apply_added(state: State, event: ListenerAdded) -> None:
 
 
 def apply_removed(state: State, event: ListenerRemoved) -> None:
-    """One less listens."""
+    """Remove a listener."""
     agent, listener = state.agents.get(event.agent), state.agents.get(event.listener)
     if listener is not None:
         listener.listens.pop(event.agent, None)
@@ -144,7 +144,7 @@ def apply_removed(state: State, event: ListenerRemoved) -> None:
 
 
 def apply_overdue(state: State, event: AgentOverdue) -> None:
-    """They know."""
+    """Stop the clock: the listeners were notified, and are not notified twice."""
     agent = state.agents.get(event.agent)
     if agent is not None:
         agent.due = TOLD

@@ -31,13 +31,13 @@ def decide_unsubscribe(state: State, operation: Unsubscribe, context: Context) -
 
 
 def apply_topic_joined(state: State, event: TopicJoined) -> None:
-    """Subscribed."""
+    """Add a subscription."""
     state.agents[event.agent].topics[event.topic] = None
     state.topics.setdefault(event.topic, {})[event.agent] = None
 
 
 def apply_topic_left(state: State, event: TopicLeft) -> None:
-    """No longer subscribed."""
+    """Remove a subscription."""
     state.agents[event.agent].topics.pop(event.topic, None)
     subscribers = state.topics.get(event.topic, {})
     subscribers.pop(event.agent, None)

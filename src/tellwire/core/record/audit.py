@@ -54,7 +54,7 @@ def decide_watch(_state: State, _operation: WatchFeed, _context: Context) -> Dec
 
 
 def decide_note_refusals(_state: State, command: NoteRefusals, _context: Context) -> Decision:
-    """Put refusals on record."""
+    """Record refused calls as events."""
     return Decision(None, list(command.refusals))
 
 

@@ -116,30 +116,30 @@ CHILD_TOOLS = (
 )
 
 ENDED_MAX = 5
-"""Children that are no more, in one answer."""
+"""Ended children shown in one answer."""
 HOW = {"asked": "was ended", "killed": "was killed"}
 
 
 def say_peers_of(reply: Peers) -> Answer:
-    """Whom one shook hands with."""
+    """The caller's peers."""
     names = ", ".join(f"{peer.name} ({in_line(peer.kind)}, {peer.status})" for peer in reply.peers)
     return Answer(f"Your peers: {names or 'none'}.", plain(reply))
 
 
 def say_policy(reply: PolicyState) -> Answer:
-    """Who sees whom."""
+    """The policy of a project."""
     return Answer(f"The policy of {in_line(reply.group)} is {reply.policy}.", plain(reply))
 
 
 def say_claims(reply: Claims) -> Answer:
-    """What one holds."""
+    """The caller's claims."""
     if not reply.rules:
         return Answer("You hold no claims.", plain(reply))
     return Answer("You hold:\n" + "\n".join(_rule(each) for each in reply.rules), plain(reply))
 
 
 def say_ownership(reply: Ownership) -> Answer:
-    """Whose a path is."""
+    """Who owns a path, and whether the caller may write there."""
     whose = f"{reply.path} is {reply.owner}'s." if reply.owner else ""
     may = "You may write there." if reply.may_write else "You may not write there."
     return Answer(
@@ -158,12 +158,12 @@ def say_scopes(reply: Scopes) -> Answer:
 
 
 def say_child(reply: ChildRecord) -> Answer:
-    """One child."""
+    """The record of one child."""
     return Answer(f"{_child(reply)}.", plain(reply))
 
 
 def say_children(reply: Children) -> Answer:
-    """A family."""
+    """A list of children, and those that ended recently."""
     lines = [_child(each) for each in reply.children] or ["You have no children."]
     lines += [_ended(each) for each in reply.ended[:ENDED_MAX]]
     return Answer("\n".join(lines), plain(reply))

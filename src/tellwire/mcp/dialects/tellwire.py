@@ -292,7 +292,7 @@ class Voice(NamedTuple):
     """What the reader finally says reaches the links it is in by itself."""
     label: str = ""
     told: bool = False
-    """The rule stands in the context."""
+    """Whether the rule is already in the context."""
 
 
 def say_taken(reply: Taken, voice: Voice, *, now: float) -> Answer:
@@ -403,5 +403,5 @@ def say_topics(reply: Topics) -> Answer:
 
 
 def say_done(reply: Done) -> Answer:
-    """It took effect."""
+    """Confirm an operation that returns no data."""
     return Answer(reply.note or "Done.", plain(reply))

@@ -159,7 +159,7 @@ class ChildStopAsked(Event, tag=word, frozen=True, array_like=True):
 
 
 class ChildEnded(Event, tag=word, frozen=True, array_like=True):
-    """A child is no more: its scope is its parent's again, and its children are its parent's."""
+    """A child has ended: its scope and its children pass to its parent."""
 
     audience = Audience.AGENT
     agent: str

@@ -23,7 +23,7 @@ class TurnEnded(Event, tag=_word, frozen=True, array_like=True):
     human: bool = False
     """A person's word started it."""
     checkpoint: bool = False
-    """It is nobody else's business."""
+    """The turn was a checkpoint: it is not sent to anybody."""
     bare: bool = False
     """Nothing but an acknowledgement was said."""
 
@@ -75,7 +75,7 @@ class LinkPaused(Event, tag=_word, frozen=True, array_like=True):
 
 
 class LinkResumed(Event, tag=_word, frozen=True, array_like=True):
-    """A paused link goes on, its budget fresh."""
+    """A paused link was resumed; its count of turns starts again."""
 
     audience = Audience.CONTROL
     link: str

@@ -10,7 +10,7 @@ Metadata: TypeAlias = dict[str, Any]
 
 
 class PathRecord(Reply, frozen=True, kw_only=True):
-    """One way for mail into an agent's model."""
+    """One path by which mail reaches an agent's model."""
 
     name: str
     works: bool

@@ -30,7 +30,7 @@ class ChildRecord(Reply, frozen=True, kw_only=True):
 
 
 class EndedRecord(Reply, frozen=True, kw_only=True):
-    """A child that is no more."""
+    """A child that has ended."""
 
     name: str
     kind: str = ""

@@ -72,7 +72,7 @@ class SearchMessages(Operation[History], frozen=True, kw_only=True):
 
 
 class Purged(Reply, frozen=True, kw_only=True):
-    """What was let go of by this call."""
+    """What this call deleted."""
 
     messages: int = 0
     commits: int = 0

@@ -99,7 +99,7 @@ class CloseLink(Operation[LinkRecord], frozen=True, kw_only=True):
     peer: str | None = None
     """Instead of `link`: the direct link with this agent."""
     message: str | None = None
-    """A last word, delivered first."""
+    """A last message, delivered before the link closes."""
 
 
 class ResumeLink(Operation[LinkRecord], frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ class ListLinks(Operation[LinkList], frozen=True, kw_only=True):
     reply = LinkList
     reads = True
     all: bool = False
-    """Also closed ones."""
+    """Include closed links."""
     agent: str | None = None
     """Only links of this agent; an agent can name only itself."""
     link: str | None = None

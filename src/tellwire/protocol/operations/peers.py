@@ -44,7 +44,7 @@ class RegisterPeer(Operation[Peers], frozen=True, kw_only=True):
 
 
 class RemovePeer(Operation[Peers], frozen=True, kw_only=True):
-    """Be peers no longer."""
+    """End a peer relation, for both."""
 
     reply = Peers
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})

@@ -35,7 +35,7 @@ class ClaimRecord(Reply, frozen=True, kw_only=True):
 
 
 class ScopeRecord(Reply, frozen=True, kw_only=True):
-    """What one agent may touch."""
+    """The claims of one agent."""
 
     name: str
     parent: str = ""
@@ -45,7 +45,7 @@ class ScopeRecord(Reply, frozen=True, kw_only=True):
     enforced: str = ""
     """`enforced`: its client's own sandbox or rules hold it; `advisory`: a hook asks it to."""
     why: str = ""
-    """What holds it, or does not."""
+    """Why it is enforced or only advisory."""
     status: str = ""
     """`online` or `offline`."""
     rules: list[ClaimRecord] = []
@@ -91,7 +91,7 @@ class ReleaseScope(Operation[Claims], frozen=True, kw_only=True):
 
 
 class Ownership(Reply, frozen=True, kw_only=True):
-    """Whose a path is."""
+    """Who owns a path, and whether the caller may write there."""
 
     path: str
     owner: str = ""
@@ -111,7 +111,7 @@ class Ownership(Reply, frozen=True, kw_only=True):
 
 
 class WhoOwns(Operation[Ownership], frozen=True, kw_only=True):
-    """Whose a path is."""
+    """Who owns a path, and whether the caller may write there."""
 
     reply = Ownership
     reads = True

@@ -49,18 +49,18 @@ class HttpTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Doorkeeper(Protocol):
-    """Who counts the connections."""
+    """Counts connections and limits those without a token."""
 
     def welcome(self, caller: HttpHooks) -> None:
-        """A request with the token has come."""
+        """A request with the token arrived: the connection is trusted."""
         ...
 
     def refuse(self) -> None:
-        """A request without it has."""
+        """A request without the token arrived."""
         ...
 
     def forget(self, caller: HttpHooks) -> None:
-        """A connection is over."""
+        """Stop counting a closed connection."""
         ...
 
 
@@ -94,19 +94,19 @@ class HttpHooks(asyncio.Protocol):
         self._size = 0
         self._busy = False
         self._is_over = False
-        """Nothing of what still comes is of interest."""
+        """Further input is ignored."""
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.deadline = time.monotonic() + self._times.head_s
         """When it is closed unless it goes on; far away while a request is served."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client connects."""
+        """Refuse the connection if there are too many."""
         self._transport = cast("asyncio.Transport", transport)
         if self._is_over:
             self.drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It went."""
+        """Stop waiting for the rest of the request, and stop counting the connection."""
         del exc
         self._transport = None
         self._door.forget(self)
@@ -130,7 +130,7 @@ class HttpHooks(asyncio.Protocol):
             self._close()
 
     def eof_received(self) -> None:
-        """The client sends no more."""
+        """Treat the end of the input as the end of the connection."""
         self._close()
 
     def drop(self) -> None:

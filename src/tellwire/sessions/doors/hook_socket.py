@@ -170,7 +170,7 @@ class WaiterDoor:
             self._hooks.fault(hello.client, error)
 
     def leave(self, guest: WaiterGuest) -> None:
-        """A waiter is gone."""
+        """Forget a waiter that has ended."""
         self._server.connections.discard(guest)
         if self._waiters.get(guest.client) is guest:
             del self._waiters[guest.client]
@@ -224,12 +224,12 @@ class WaiterGuest(asyncio.Protocol):
             self._door.hear(self, bytes(self._data))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It ended, or its client did."""
+        """Handle the end of the waiter or of its client."""
         del exc
         self._door.leave(self)
 
     def end(self, data: bytes) -> None:
-        """Tell it how to end."""
+        """Tell the waiter to exit, and with what output."""
         self._transport.write(data)
         self._transport.close()
 

@@ -19,7 +19,7 @@ from tellwire.system.tasks import Tasks
 HOST = "127.0.0.1"
 BACKLOG = 128
 ACCEPTS_MAX = 16
-"""In one turn of the loop; whoever else has something to say comes in between."""
+"""Connections accepted in one turn of the loop, so that other work is not delayed."""
 STRANGERS_MAX = 32
 
 
@@ -50,7 +50,7 @@ class HttpDoor:
         self._loop.add_reader(self._socket, self._accept)
 
     def close(self) -> None:
-        """Take nobody in any more."""
+        """Stop accepting connections."""
         self._loop.remove_reader(self._socket)
         self._socket.close()
 
