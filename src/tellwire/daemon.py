@@ -32,6 +32,7 @@ from tellwire.broker.server import Server, connection_factory
 from tellwire.broker.ticker import SLOW_BEAT_S, Ticker
 from tellwire.children.asking import Asking, AskTimes
 from tellwire.children.launcher import Launcher, LaunchTimes
+from tellwire.core.agents.operator import is_operator
 from tellwire.core.agents.speaking import Verdict
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import Done
@@ -336,12 +337,13 @@ def _answer_for_broker(
 
     def status(_operation: BrokerStatus) -> BrokerState:
         state, trouble = engine.state, engine.storage_error or engine.low
+        agents = [agent for agent in state.agents.values() if not is_operator(agent)]
         return BrokerState(
             pid=os.getpid(),
             version=VERSION,
             uptime_s=round(time.monotonic() - began, 3),
-            agents=len(state.agents),
-            online=sum(agent.online for agent in state.agents.values()),
+            agents=len(agents),
+            online=sum(agent.online for agent in agents),
             pending=state.waiting(),
             connections=len(server.connections),
             sequence=state.seq,

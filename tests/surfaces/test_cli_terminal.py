@@ -162,6 +162,8 @@ def cases(world: World) -> dict[str, list[Case]]:
     sheet = f"printf '{EVIL[:40].encode('unicode_escape').decode()}'"
     return {
         "send": [Case(["send", "bob", EVIL], evil=False), Case(["send", EVIL, "x"])],
+        "needs": [Case(["needs"])],
+        "answer": [Case(["answer", EVIL, "yes"])],
         "inbox": [Case(["inbox", "--peek", "--as", "bob"]), Case(["inbox", "--as", "bob"]), Case(["inbox"])],
         "broadcast": [Case(["broadcast", EVIL, "--confirm"], evil=False)],
         "message-status": [Case(["message-status", world.message], evil=False)],

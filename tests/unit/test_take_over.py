@@ -13,7 +13,13 @@ from tellwire.core.limits import Limits
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AgentForgotten, AgentUpdated, SessionStarted
 from tellwire.protocol.ids import parse_message_id
-from tellwire.protocol.operations.agents import AgentRecord, GetAgent, RegisterAgent, UpdateAgent
+from tellwire.protocol.operations.agents import (
+    AgentRecord,
+    GetAgent,
+    RegisterAgent,
+    UnregisterAgent,
+    UpdateAgent,
+)
 from tellwire.protocol.operations.topics import Subscribe
 from tests.unit.mesh import OPERATOR, SCRIPT, Mesh, refused
 
@@ -300,12 +306,14 @@ def test_the_operator_keeps_its_name_and_there_is_one() -> None:
     with refused("forbidden"):
         mesh.run(UpdateAgent(name="boss"), mesh.caller("operator"))
     mesh.run(StartBroker("0.2"))
-    mesh.alive.add("")
-    second = mesh.run(RegisterAgent(name="operator", session="2", kind="other"), OPERATOR)
-    assert (second.id, second.name, second.attached) == (first.id, "operator", True)
-    mesh.alive.clear()
-    third = mesh.run(RegisterAgent(name="operator", session="3", kind="other"), OPERATOR)
-    assert (third.id, third.name, third.attached) == (first.id, "operator", False)
+    for session in ("2", "3"):
+        again = mesh.run(RegisterAgent(name="operator", session=session, kind="other"), OPERATOR)
+        assert (again.id, again.name, again.attached) == (first.id, "operator", False)
+    with refused("forbidden"):
+        mesh.run(UpdateAgent(agent="operator", kind="codex"), OPERATOR)
+    with refused("forbidden"):
+        mesh.run(UnregisterAgent(name="operator", forget=True), OPERATOR)
+    assert mesh.agent("operator").online
 
 
 # -- by id --------------------------------------------------------------------------------------------

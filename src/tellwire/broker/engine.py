@@ -21,6 +21,7 @@ import msgspec
 
 from tellwire.broker.calls import Handlers
 from tellwire.broker.clock import Clock
+from tellwire.broker.consoles import Consoles
 from tellwire.broker.delivery import Delivery, Session
 from tellwire.broker.feed import Feed
 from tellwire.broker.group_commit import GroupCommit
@@ -46,6 +47,7 @@ from tellwire.core.mail.receipts import decide_hand_over
 from tellwire.core.record.space import is_taken
 from tellwire.core.record.stored import Commit, StoredMessage
 from tellwire.core.state import State, parse_snapshot
+from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent, MessageQueued, MessagesDelivered, format_batch, parse_batch
 from tellwire.protocol.operations import AnyOperation
@@ -133,6 +135,7 @@ class Engine:
         self.storage_error: TellwireError | None = None
         self.low: TellwireError | None = None
         self.delivery = Delivery(journal.messages, grant_s)
+        self.consoles = Consoles(journal.messages, limits)
         self.handlers = Handlers()
         self.commits = Commits()
         self.facts = ClientFacts()
@@ -295,9 +298,13 @@ class Engine:
     def _follow(self, tick: Tick, source: Source, command: Any, reply: Any) -> None:
         """What an answered operation means for its connection."""
         if type(command) is ClaimMessages:
-            if reply.ids:
+            if reply.ids and source.caller.holds:
                 self.delivery.claim(self.state, source.caller.agent, reply.ids)
+        elif type(command) is RegisterAgent and reply.name == OPERATOR:
+            if not reply.looking:
+                self.consoles.join(source)
         elif type(command) is RegisterAgent:
+            self.consoles.leave(source)
             bind_registered(self.delivery, tick, source, command, reply)
         elif type(command) is UpdateAgent and command.agent is not None:
             bind_moved(self.delivery, tick, self.state, reply)
@@ -305,6 +312,8 @@ class Engine:
             bind_updated(self.delivery, tick, source, reply)
         elif type(command) is UnregisterAgent:
             self.delivery.leave(source)
+            if command.name is None:
+                self.consoles.leave(source)
         elif type(command) is WatchFeed:
             self.feed.watch(source)
 
@@ -375,6 +384,8 @@ class Engine:
             for source in self.delivery.offer(self.state, tick.handed, tick.fresh):
                 touched[source] = None
         for source in self.delivery.tell(self.state):
+            touched[source] = None
+        for source in self.consoles.tell(self.state, tick.fresh):
             touched[source] = None
         dismiss_replaced(tick)
         self.delivery.settle(self.state)

@@ -23,7 +23,6 @@ from typing import NamedTuple, TypeAlias
 from tellwire.broker.engine import Engine
 from tellwire.core.context import TellOperator
 from tellwire.paths import StrangerError, own_folder
-from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.audit import Acknowledged, AcknowledgeLosses
 
@@ -256,7 +255,7 @@ class Losses:
 
     def beat(self) -> None:
         """Tell the operator, if that is still to be done."""
-        if self._waits and self._engine.state.find(OPERATOR) is not None:
+        if self._waits:
             self._waits = False
             self._engine.submit_own(TellOperator(" ".join([*self.words, LOSSES_ADVICE])))
 

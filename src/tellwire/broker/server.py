@@ -39,7 +39,7 @@ from tellwire.protocol.frames import (
 )
 from tellwire.protocol.operations import AnyOperation
 from tellwire.protocol.operations.agents import RegisterAgent
-from tellwire.protocol.operations.base import AGENT, SCRIPT, Reply
+from tellwire.protocol.operations.base import AGENT, OPERATOR, SCRIPT, Reply
 from tellwire.protocol.operations.messages import SendMessage
 from tellwire.system.processes import Process, ancestry, peer_credentials
 
@@ -48,6 +48,10 @@ log = logging.getLogger("tellwire.server")
 CALLS_PER_TICK_MAX = 64
 """Of one connection; further calls wait for the next tick."""
 WRITE_BUFFER_BYTES = 256 * 1024
+CONSOLES = frozenset({"cli", "tui", "web"})
+"""Our own programs that show a person their mail."""
+
+
 Judged: TypeAlias = "Callable[[Verdict | None], None]"
 Beside: TypeAlias = "Callable[[Callable[[], Verdict], Judged], None]"
 
@@ -56,8 +60,10 @@ def _at_once(work: Callable[[], Verdict], then: Judged) -> None:
     then(work())
 
 
-def _caller(verdict: Verdict, chain: list[Process]) -> Caller:
+def _caller(verdict: Verdict, chain: list[Process], program: str) -> Caller:
+    said = program.partition(" ")[0]
     return Caller(
+        console=said if said in CONSOLES else "program",
         kind=AGENT if verdict.adrift else verdict.kind,  # it may see no more than an agent
         agent=verdict.agent,
         above=verdict.agent,
@@ -195,6 +201,7 @@ class Connection(asyncio.Protocol):
         self._greeted = False
         self._closing = False
         self._pid = 0
+        self._program = ""
         self._asking = False  # it is being found out who calls
         self._told: Caller | None = None
         self._bucket = Bucket(server.limits.sends_per_s_max, server.limits.sends_per_s_max, 0.0)
@@ -240,6 +247,7 @@ class Connection(asyncio.Protocol):
                 if hello.door:
                     self._hand_on(hello, lines)
                     return
+                self._program = hello.program
                 self._greet()
             self._read(lines)
         except TellwireError as error:
@@ -256,6 +264,7 @@ class Connection(asyncio.Protocol):
         self._server.connections.discard(self)
         self._server.waiting.discard(self)
         self._engine.feed.forget(self)
+        self._engine.consoles.leave(self)
         if self.caller.holds and not self._server.stopping:
             session = self._engine.delivery.sessions.get(self.caller.agent)
             if session is not None and session.source is self:
@@ -272,6 +281,8 @@ class Connection(asyncio.Protocol):
         self.writable = True
         if self.caller.holds:
             self._engine.delivery.dirty.add(self.caller.agent)
+            self._engine.wake()
+        elif self in self._engine.consoles:
             self._engine.wake()
         self._go_on()
 
@@ -345,7 +356,7 @@ class Connection(asyncio.Protocol):
         chain, known = ancestry(self._pid), self._server.origins.known()
         judged = partial(self._server.origins.judge, chain, known)
         if not needs_tmux(chain) or any(each.key in known.owners for each in chain):
-            self.caller = _caller(judged(), chain)
+            self.caller = _caller(judged(), chain, self._program)
             return True
         self._backlog.appendleft(line)
         self._asking = True
@@ -357,7 +368,7 @@ class Connection(asyncio.Protocol):
     def _identified(self, chain: list[Process], verdict: Verdict | None) -> None:
         """It is known who calls; None: tmux did not answer."""
         self._asking = False
-        self._told = _caller(verdict or Verdict(SCRIPT, adrift=True), chain)
+        self._told = _caller(verdict or Verdict(SCRIPT, adrift=True), chain, self._program)
         if not self._closing:
             self._go_on()
 
@@ -365,12 +376,16 @@ class Connection(asyncio.Protocol):
 
     def answer(self, n: int, reply: Reply) -> None:
         """Put an answer into the outgoing bytes."""
-        self._out.append(format_ok(n, reply))
+        self._out.append(format_ok(n, reply, self._unread()))
 
     def refuse(self, n: int, error: TellwireError) -> None:
         """Put a refusal into the outgoing bytes."""
         if n:
-            self._out.append(format_error(n, error))
+            self._out.append(format_error(n, error, self._unread()))
+
+    def _unread(self) -> int:
+        """How much of the operator's mail is unread, if it is a person that hears it."""
+        return self._engine.consoles.unread(self._engine.state) if self.caller.kind == OPERATOR else 0
 
     def offer(self, frame: bytes) -> None:
         """Put an offer into the outgoing bytes."""

@@ -20,6 +20,8 @@ from tellwire.broker.registrations import Commits
 from tellwire.core.children.answers import NO_ANSWER
 from tellwire.core.children.lifecycle import ANSWERED
 from tellwire.core.context import Caller, ReserveAsk, SweepLineage
+from tellwire.core.state import Agent
+from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.asking import Answered, AskAgent, CancelAsk
 from tellwire.protocol.operations.children import ChildRecord
@@ -116,15 +118,20 @@ class Asking:
         return (
             self._is_answered(caller, key)
             or agent not in state.children
-            or caller.agent not in state.agents
+            or self._parent(caller) is None
             or not self._is_connected(source)  # nobody is left to hear it
             or self._stopping
         )
 
     def _is_answered(self, caller: Caller, key: str) -> bool:
-        parent = self._mesh.state.agents.get(caller.agent)
+        parent = self._parent(caller)
         request = None if parent is None else parent.requests.get(key)
         return request is not None and request.status == ANSWERED
+
+    def _parent(self, caller: Caller) -> Agent | None:
+        """Who asks, if it is still known; a person is the operator."""
+        state = self._engine.state
+        return state.find(OPERATOR) if caller.kind == OPERATOR else state.agents.get(caller.agent)
 
     async def _until(self, look: Callable[[], bool], limit_s: float) -> bool:
         """Wait for something in the state; False if it does not come in time."""

@@ -15,6 +15,7 @@ from tellwire.cli.commands import (
     links,
     mcp,
     messages,
+    needs,
     peers,
     records,
     scopes,
@@ -65,7 +66,17 @@ def cli() -> None:
     """
 
 
-cli.add_section("Messages", [messages.send, messages.inbox, messages.broadcast, messages.message_status])
+cli.add_section(
+    "Messages",
+    [
+        messages.send,
+        messages.inbox,
+        needs.needs,
+        needs.answer,
+        messages.broadcast,
+        messages.message_status,
+    ],
+)
 cli.add_section("Conversations", [links.link, watching.watch, links.listen, links.unlisten, links.checkpoint])
 cli.add_section(
     "Agents and topics",

@@ -14,6 +14,7 @@ import time
 from tellwire.cli.render import render_agents, render_inbox, render_json, render_sent
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.shapes import whole_agents, whole_inbox, whole_sent
+from tellwire.cli.unread import note_unread, tell_unread
 from tellwire.cli.words import (
     KINDS,
     MODES,
@@ -116,6 +117,7 @@ class Line:
         while True:
             frame = self._frame()
             if frame.get("n") == number:
+                note_unread(frame.get("unread", 0))
                 return frame["ok"] if "ok" in frame else RefusedError(frame["error"])
 
     def _frame(self) -> Facts:
@@ -145,7 +147,7 @@ def run(argv: list[str]) -> int | None:
     except (UnusualError, OSError):
         return None
     try:
-        return COMMANDS[command](line, argv, values, names)
+        code = COMMANDS[command](line, argv, values, names)
     except (UnusualError, LostError):
         return None
     except RefusedError as refused:
@@ -154,7 +156,9 @@ def run(argv: list[str]) -> int | None:
 
         fault = refused.fault
         as_json = "--json" in values
-        return tell_refusal(fault["code"], fault["message"], fault.get("advice", ""), as_json=as_json)
+        code = tell_refusal(fault["code"], fault["message"], fault.get("advice", ""), as_json=as_json)
+    tell_unread(argv)
+    return code
 
 
 def parse_words(command: str, words: list[str]) -> tuple[Facts, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ import click
 
 from tellwire.cli.refusals import tell_refusal
 from tellwire.cli.screen import ERR, UnwrittenError, tell_unwritten, write
+from tellwire.cli.unread import tell_unread
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.base import Operation
 
@@ -62,7 +64,16 @@ class Group(click.Group):
         del ctx
 
     def run(self, words: list[str]) -> int:
-        """Carry a command line out; the exit code that its outcome means."""
+        """Carry a command line out, and say if mail waits; the exit code that its outcome means."""
+        code = self._run(words)
+        try:
+            sys.stdout.flush()
+            tell_unread(words)
+        except (UnwrittenError, OSError) as error:
+            return tell_unwritten(error)
+        return code
+
+    def _run(self, words: list[str]) -> int:
         try:
             code = self.main(words, prog_name="tellwire", standalone_mode=False)
         except TellwireError as error:

@@ -210,7 +210,7 @@ def render_sent(sent: Facts, to: str, *, screen: Screen) -> str:
     recipients = sent.get("recipients", [])
     reached = sum(outcome["status"] in ("received", "queued") for outcome in recipients)
     words = {
-        "received": f"{to} is online",
+        "received": "the operator sees it with `tellwire needs`" if to == "operator" else f"{to} is online",
         "queued": f"{to} is offline and gets it on return",
         "sent": f"to {counted(reached, 'agent')}",
     }

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from tellwire.cli.words import registration
+from tellwire.cli.unread import note_unread
+from tellwire.cli.words import SESSION, registration
 from tellwire.client.agent import Agent, Message
 from tellwire.client.client import Client
 from tellwire.client.connection import Connection
@@ -38,14 +40,38 @@ def ask(operation: Operation[T], *, settings: Settings | None = None, autostart:
     options = client_options(settings or load_settings(), program=PROGRAM, autostart=autostart)
 
     async def work() -> T:
-        client = Client(**options)
-        try:
-            await client.open()
+        async with _opened(Client(**options)) as client:
             return await client.call(operation)
-        finally:
-            await client.close()
 
     return asyncio.run(work())
+
+
+def ask_once(make: Callable[[str], Operation[T]]) -> T:
+    """Ask for one operation that must not happen twice; it is made with a fresh request id.
+
+    Raises:
+        TellwireError: refused, or no broker can be reached.
+    """
+    _calm_log()
+    options = client_options(load_settings(), program=PROGRAM, autostart=True)
+
+    async def work() -> T:
+        async with _opened(Client(**options)) as client:
+            awake = 0.0 if client.welcome is None else client.welcome.awake
+            return await client.call(make(f"{int(awake * 1_000_000):x}-{SESSION[:8]}1"))
+
+    return asyncio.run(work())
+
+
+@asynccontextmanager
+async def _opened(client: Client) -> AsyncGenerator[Client]:
+    """A connection for one command; what it was told of waiting mail is noted."""
+    try:
+        await client.open()
+        yield client
+    finally:
+        note_unread(client.unread)
+        await client.close()
 
 
 def ask_as(name: str | None, operation: Operation[T]) -> T:
@@ -80,14 +106,11 @@ def _read_as(name: str, operation: Operation[T]) -> T:
             joined = not (await client.call_on(connection, look)).attached
 
         client = Client(**options, on_connected=begin)
-        try:
-            await client.open()
+        async with _opened(client):
             reply = await client.call(operation)
             if joined:  # it was away for long
                 await client.call(UnregisterAgent())
             return reply
-        finally:
-            await client.close()
 
     return asyncio.run(work())
 
@@ -118,7 +141,9 @@ def speak(
     async def run() -> T:
         me = Speaker(options, profile)
         async with me:
-            return await work(me)
+            reply = await work(me)
+            note_unread(me.unread)
+            return reply
 
     return asyncio.run(run())
 
@@ -129,6 +154,11 @@ class Speaker(Agent):
     async def ask(self, operation: Operation[T]) -> T:
         """Ask for one operation as this agent."""
         return await self._connected.call(operation)
+
+    @property
+    def unread(self) -> int:
+        """How much mail waits for the person at the terminal, as the last reply told."""
+        return self._connected.unread
 
     @property
     def resumed(self) -> bool:

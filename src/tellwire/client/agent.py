@@ -241,18 +241,17 @@ class Agent(KinCalls, LinkCalls, PastCalls):
         confirm: bool = False,
         direct: bool = False,
         listen: bool = False,
+        choices: Sequence[str] | None = None,
         key: str | None = None,
         deadline_s: float = CALL_S,
     ) -> Receipt:
         """Send to a name, a list of names, `broadcast`, `#topic` or `link:ID`; returns once it is on disk.
 
         `direct`: on the direct link with that agent, opened if there is none. `listen`: be told how its
-        turns end.
-        The receipt's `status` tells how far it got; `timeout` means that no broker confirmed it in time.
-        A repeat after a time-out, with the same `key`, is harmless.
+        turns end. `choices`: to `operator`, up to nine short answers to choose from.
+        The receipt's `status` tells how far it got. After `timeout` a repeat with the same `key` is harmless.
         """
-        client = self._connected
-        if client.crowded:
+        if (client := self._connected).crowded:
             await client.room()
         operation = SendMessage(
             to=to if isinstance(to, str) else list(to),
@@ -266,6 +265,7 @@ class Agent(KinCalls, LinkCalls, PastCalls):
             confirm=confirm,
             direct=direct,
             listen=listen,
+            choices=None if choices is None else list(choices),
         )
         try:
             sent = await client.call(operation, deadline_s=deadline_s)

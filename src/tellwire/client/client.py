@@ -105,6 +105,8 @@ class Client:
         self._reserved = 0
         self.failure: TellwireError | None = None
         self.welcome: Welcome | None = None
+        self.unread = 0
+        """Of a person: how many messages to the operator were unread at the last reply."""
 
     async def open(self) -> None:
         """Connect, starting the broker if need be, and stay connected.
@@ -238,6 +240,7 @@ class Client:
             self._make_room()
         if waiting is None or waiting.future.done():
             return
+        self.unread = frame.unread
         if frame.error is not None:
             waiting.future.set_exception(frame.error.error())
         elif isinstance(frame.ok, msgspec.Raw):

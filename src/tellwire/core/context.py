@@ -53,6 +53,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The process that is the agent, if that is another one: a shim's client."""
     seat: Seat | None = None
     """Of a shim: where its client is."""
+    console: str = "program"
+    """Of a person: which of our programs it says it is, such as `cli`; the evidence of what it shows."""
     adrift: bool = False
     """It may have begun beneath an agent and been left to itself: it takes over nobody's name."""
 

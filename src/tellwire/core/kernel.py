@@ -40,7 +40,7 @@ from tellwire.core.context import (
 from tellwire.core.links import link_roster, links, listeners, turns
 from tellwire.core.links.session_end import with_partings
 from tellwire.core.mail import fetching as taking
-from tellwire.core.mail import receipts, topics
+from tellwire.core.mail import needs, receipts, topics
 from tellwire.core.mail import send as mailboxes
 from tellwire.core.record import audit, history
 from tellwire.core.state import State
@@ -81,6 +81,7 @@ from tellwire.protocol.operations.messages import (
     SendMessage,
     TakeMessages,
 )
+from tellwire.protocol.operations.needs import AnswerMessage, ListNeeds
 from tellwire.protocol.operations.topics import Subscribe, Unsubscribe
 
 OwnCommand: TypeAlias = (
@@ -124,6 +125,8 @@ DECIDERS: dict[type, Decider] = {
     TakeMessages: taking.decide_take,
     PeekMessages: receipts.decide_peek,
     MessageStatus: receipts.decide_status,
+    ListNeeds: needs.decide_needs,
+    AnswerMessage: needs.decide_answer,
     Subscribe: topics.decide_subscribe,
     Unsubscribe: topics.decide_unsubscribe,
     OpenLink: links.decide_open,
@@ -238,4 +241,5 @@ def check_caller(operation: Operation[Any], context: Context) -> None:
         return
     if "agent" in operation.callers:
         raise TellwireError("not_registered", "This connection has no agent.")
-    raise TellwireError("forbidden", f"An agent may not call {operation.word()}.")
+    who = "An agent" if context.caller.kind == AGENT else "A program that no person runs at a terminal"
+    raise TellwireError("forbidden", f"{who} may not call {operation.word()}.")

@@ -19,6 +19,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     reserve_messages_max: int = 1_000
     """Space beyond a full inbox for a parent's notices about its children."""
     reserve_bytes_max: int = 16 * 1024 * 1024
+    operator_messages_max: int = 5_000
+    """Unread messages at the operator, of all agents together."""
+    operator_share_max: int = 50
+    """Of one agent: unread messages at the operator, and questions that it has not answered."""
     recipients_max: int = 256
     broadcast_unconfirmed_max: int = 50
     """A broadcast to more agents than this must be confirmed."""

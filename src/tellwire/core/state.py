@@ -44,6 +44,14 @@ class Request(msgspec.Struct, gc=False):
     status: str
 
 
+class Question(msgspec.Struct, frozen=True):
+    """A message that offers the operator words to choose from, and that has no answer yet."""
+
+    sender: str
+    until: float
+    """On the awake clock: then it is too late for an answer."""
+
+
 class Heard(msgspec.Struct, gc=False):
     """Where a message in an inbox was said, and after how many turns."""
 
@@ -240,6 +248,8 @@ class State(msgspec.Struct, kw_only=True):
     offspring: dict[str, dict[str, None]] = {}
     """From an agent's id to those of its children and of theirs, as far as it was told."""
 
+    asked: dict[int, Question] | msgspec.UnsetType = msgspec.UNSET
+    """What the operator was asked and has not answered, read or not, by message; unset if nobody did."""
     links: dict[str, Link] = {}
     """By id; also the last of those that are closed."""
     closed: dict[str, None] = {}
@@ -265,9 +275,15 @@ class State(msgspec.Struct, kw_only=True):
         return sum(len(agent.pending) + len(agent.leased) for agent in self.agents.values())
 
     def oldest_open(self) -> int:
-        """The sequence of the oldest message that is not read; beyond the newest if all are."""
+        """The sequence of the oldest message that is not read or answered; beyond the newest if none is."""
         firsts = [min(box) for agent in self.agents.values() for box in (agent.pending, agent.leased) if box]
-        return min(firsts, default=self.seq + 1)
+        return min([*firsts, *self.questions()], default=self.seq + 1)
+
+    def questions(self) -> dict[int, Question]:
+        """What the operator may still answer, by message."""
+        if isinstance(self.asked, msgspec.UnsetType):
+            return {}
+        return {seq: question for seq, question in self.asked.items() if question.until > self.awake}
 
 
 def format_snapshot(state: State) -> bytes:

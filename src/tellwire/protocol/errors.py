@@ -51,6 +51,7 @@ ERRORS: dict[str, ErrorRow] = {
     "not_visible": ErrorRow(403, 77, "Ask the operator to introduce you, with `tellwire peer add`."),
     "peer_self": ErrorRow(400, 64, "Name another agent."),
     "unknown_message": ErrorRow(404, 68, "Use the exact id that a send returned."),
+    "question_closed": ErrorRow(409, 65, "Send a new message instead."),
     # who may touch what
     "path_invalid": ErrorRow(400, 64, "Use an absolute path without `..`."),
     "scope_conflict": ErrorRow(409, 75, "Ask its owner, claim less, or wait until it is released."),

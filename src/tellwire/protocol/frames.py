@@ -90,9 +90,11 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class BrokerFrame(msgspec.Struct, frozen=True, gc=False):
-    """Anything the broker sends after its greeting; exactly one of the last four is set."""
+    """Anything the broker sends after its greeting; exactly one of `ok`, `error`, `offer`, `feed` is set."""
 
     n: int = 0
+    unread: int = 0
+    """With `ok` or `error`, to a person: so many messages to the operator are unread."""
     ok: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: Fault | None = None
     offer: Offer | None = None
@@ -156,13 +158,17 @@ def format_frame(frame: msgspec.Struct) -> bytes:
     return _encoder.encode(frame) + b"\n"
 
 
-def format_ok(n: int, reply: msgspec.Struct) -> bytes:
-    """Encode the answer to call `n`."""
+def format_ok(n: int, reply: msgspec.Struct, unread: int = 0) -> bytes:
+    """Encode the answer to call `n`; to a person, with how much of the operator's mail is unread."""
+    if unread:
+        return b'{"n":%d,"ok":%b,"unread":%d}\n' % (n, _encoder.encode(reply), unread)
     return b'{"n":%d,"ok":%b}\n' % (n, _encoder.encode(reply))
 
 
-def format_error(n: int, error: TellwireError) -> bytes:
-    """Encode the refusal of call `n`."""
+def format_error(n: int, error: TellwireError, unread: int = 0) -> bytes:
+    """Encode the refusal of call `n`; `unread` as in `format_ok`."""
+    if unread:
+        return b'{"n":%d,"error":%b,"unread":%d}\n' % (n, _encoder.encode(Fault.of(error)), unread)
     return b'{"n":%d,"error":%b}\n' % (n, _encoder.encode(Fault.of(error)))
 
 

@@ -53,6 +53,7 @@ OFFER_S = 10.0
 @click.option("--ttl", type=DURATION, help="How long it may wait unread (default 1h).")
 @click.option("--direct", is_flag=True, help="Use the direct link with TO (for agents only).")
 @click.option("--listen", is_flag=True, help="Also be notified when TO finishes a turn.")
+@click.option("--choice", "choices", multiple=True, help="To `operator`: an answer to offer; up to 9.")
 @click.option("--wait", type=DURATION, help="Wait this long for the reply, and print it.")
 @click.option("--confirm", is_flag=True, help="Required for a very large broadcast.")
 @click.option("--key", help="Request id; resending with the same one is harmless.")
@@ -117,7 +118,8 @@ def send_words(to: str, body: str, options: dict[str, Any]) -> int:
             )
         names = {name: options[name] for name in ("re", "mode", "kind", "confirm", "key")}
         more = {name: options.get(name, False) for name in ("direct", "listen")}
-        sent = await me.send(split_names(to), body, ttl_s=options["ttl"], **names, **more)
+        choices = options.get("choices") or None
+        sent = await me.send(split_names(to), body, ttl_s=options["ttl"], choices=choices, **names, **more)
         if sent.status == "timeout":
             raise TellwireError("timeout", f"The broker did not confirm it within {CALL_S:.0f} s.", sent.note)
         if not sent.id:

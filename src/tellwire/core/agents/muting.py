@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tellwire.core.agents.operator import is_operator
 from tellwire.core.agents.roster import caller_agent, find_agent, record_of
 from tellwire.core.context import Context, Decision
 from tellwire.core.state import State
@@ -23,6 +24,8 @@ def decide_mute(state: State, operation: MuteAgent, context: Context) -> Decisio
     own = agent.id == context.caller.agent
     if not own and context.caller.kind != OPERATOR:
         raise TellwireError("forbidden", "Only the operator may mute another agent.")
+    if is_operator(agent):
+        raise TellwireError("bad_request", "Nothing wakes the operator.", "Name the agent to be left alone.")
     muted, until = not operation.off, _until(operation, context)
     now = (agent.is_muted(context.now), agent.muted_until)
     events: list[AnyEvent] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from tellwire.core.agents.names import check_profile, is_free, is_remembered, leave_name, next_name
+from tellwire.core.agents.operator import begin_operator, check_stays, join_operator
 from tellwire.core.agents.roster import caller_agent, find_agent
 from tellwire.core.agents.seats import choose, free_name, is_same_place, lost_note, placed, seated
 from tellwire.core.children.lifecycle import awaits_client, forget_lineage, inherit_lineage
@@ -21,6 +22,7 @@ from tellwire.core.context import (
     MarkSilent,
     StartBroker,
 )
+from tellwire.core.mail.questions import forget_asker
 from tellwire.core.mail.receipts import expire_all, note_seen, return_leases
 from tellwire.core.state import Agent, State
 from tellwire.protocol.addresses import OPERATOR as OPERATOR_NAME
@@ -67,16 +69,11 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
     if context.caller.holds:
         raise TellwireError("conflict", "This connection already has an agent.", "Open another connection.")
     if operation.name in (OPERATOR_NAME, "") and context.caller.kind == OPERATOR:
-        operator = state.find(OPERATOR_NAME)
-        there = operator is not None and (operator.online or not is_free(operator, context))
-        if operator is not None and there and operator.session != operation.session:
-            return _attach(operator, operation)  # another terminal of the same person
-        asked = OPERATOR_NAME
-    else:
-        asked = _own_name(operation.name)
+        return join_operator(state, operation)
     before = state.agents.get(operation.resume)
     if before is not None and before.session != operation.session:
         raise TellwireError("session_replaced", f"Another session has taken over {before.name!r}.")
+    asked = _own_name(operation.name) if before is None else before.name  # it may have been renamed
     name, agent, lost = _place(state, asked, operation, context)
     if operation.looks and (agent is None or context.now - agent.gone_at < LOOKED_AT_S):
         return _look(name, agent)
@@ -198,9 +195,8 @@ def _place(
     name, number = asked, 1
     while True:
         agent = state.find(name)
-        person = name == OPERATOR_NAME  # there is one, whatever its programs call themselves
-        own = agent is not None and (agent.kind == operation.kind or person)
-        if agent is None and (person or not is_remembered(state, name)):
+        own = agent is not None and agent.kind == operation.kind
+        if agent is None and not is_remembered(state, name):
             return name, None, ""
         if agent is not None and own and is_free(agent, context) and _may_resume(agent, context):
             return agent.name, agent, ""
@@ -283,8 +279,11 @@ def decide_unregister(state: State, operation: UnregisterAgent, context: Context
     """Leave, or (operator) make another leave."""
     agent = caller_agent(state, context) if operation.name is None else find_agent(state, operation.name)
     own = agent.id == context.caller.agent
+    if operation.name is None and context.caller.kind == OPERATOR:
+        return Decision(Done())  # one terminal of the person's is done
     if not own and context.caller.kind != OPERATOR:
         raise TellwireError("forbidden", "Only the operator may remove another agent.")
+    check_stays(agent)
     if operation.forget and agent.id in state.children:
         raise TellwireError("conflict", f"{agent.name!r} is a running child.", "Stop it first.")
     events: list[AnyEvent] = []
@@ -384,6 +383,7 @@ def apply_forgotten(state: State, event: AgentForgotten) -> None:
     if state.names.get(agent.name.lower()) == agent.id:
         del state.names[agent.name.lower()]
     state.former = {name: bearer for name, bearer in state.former.items() if bearer != agent.id}
+    forget_asker(state, agent.id)
     for topic in agent.topics:
         subscribers = state.topics.get(topic, {})
         subscribers.pop(agent.id, None)
@@ -391,9 +391,10 @@ def apply_forgotten(state: State, event: AgentForgotten) -> None:
             state.topics.pop(topic, None)
 
 
-def decide_start_broker(_state: State, command: StartBroker, _context: Context) -> Decision:
-    """Start a new run of the broker: nobody is connected yet."""
-    return Decision(None, [BrokerStarted(command.version)])
+def decide_start_broker(state: State, command: StartBroker, context: Context) -> Decision:
+    """Start a new run of the broker: nobody but the operator is there yet."""
+    began = begin_operator(state, context)
+    return Decision(None, [BrokerStarted(command.version), *began.events], began.texts)
 
 
 def apply_broker_started(state: State, _event: BrokerStarted) -> None:

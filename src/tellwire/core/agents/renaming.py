@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from tellwire.core.agents.names import check_profile, is_free, is_remembered, leave_name, next_name
+from tellwire.core.agents.operator import is_operator
 from tellwire.core.agents.roster import caller_agent, find_agent, record_of
 from tellwire.core.agents.seats import is_successor
 from tellwire.core.context import Context, Decision
 from tellwire.core.state import Agent, State
-from tellwire.protocol.addresses import OPERATOR as OPERATOR_NAME
 from tellwire.protocol.addresses import parse_name
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AgentForgotten, AgentUpdated, SessionStarted
@@ -22,9 +22,9 @@ def decide_update(state: State, operation: UpdateAgent, context: Context) -> Dec
     agent = _whose(state, operation, context)
     check_profile(operation, context.limits)
     name, kind = operation.name, operation.kind or agent.kind
+    if is_operator(agent) and (name is not None or operation.kind is not None):
+        raise TellwireError("forbidden", "The operator keeps its name and kind.")
     if name is not None:
-        if agent.name == OPERATOR_NAME:
-            raise TellwireError("forbidden", "The operator cannot be renamed.")
         name, bearer = _new_name(state, agent, parse_name(name), operation, context)
         if bearer is not None:
             return _take_over(agent, bearer, operation, context)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from tellwire.core.agents.operator import is_operator
 from tellwire.core.agents.visibility import OPEN, reason_for, sees, why_hidden
 from tellwire.core.context import Context, Decision
 from tellwire.core.mail.reach import REACHED, reach
 from tellwire.core.mail.waiting import Waiting
 from tellwire.core.state import Agent, State
+from tellwire.protocol.addresses import OPERATOR as OPERATOR_NAME
 from tellwire.protocol.addresses import shorten
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import AgentList, AgentRecord, GetAgent, ListAgents
+from tellwire.protocol.operations.base import OPERATOR
 from tellwire.protocol.suggestions import nearest
 
 NO_CLIENT = frozenset({"script", "operator"})
@@ -25,12 +28,14 @@ def has_ended(agent: Agent) -> bool:
 
 
 def caller_agent(state: State, context: Context) -> Agent:
-    """The agent that asks.
+    """The agent that asks; a person is the operator, whether it joined or not.
 
     Raises:
         TellwireError: `not_registered`.
     """
     agent = state.agents.get(context.caller.agent)
+    if agent is None and context.caller.kind == OPERATOR:
+        agent = state.find(OPERATOR_NAME)
     if agent is None:
         raise TellwireError("not_registered", "This connection has no agent.")
     return agent
@@ -71,12 +76,12 @@ def suggest(state: State, name: str, asker: Agent | None = None) -> list[str]:
 
 
 def decide_list(state: State, operation: ListAgents, context: Context) -> Decision:
-    """Online agents of the caller's group or related to it, or all that it sees; never the caller itself."""
+    """Online agents of the caller's group or related to it, or all it sees; not itself, nor the operator."""
     me = state.agents.get(context.caller.agent)
     shown: list[AgentRecord] = []
     hidden = 0
     for agent in state.agents.values():
-        if agent is me:
+        if agent is me or is_operator(agent):
             continue
         if operation.capability is not None and operation.capability not in agent.capabilities:
             continue

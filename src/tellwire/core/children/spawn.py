@@ -14,6 +14,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tellwire.core.agents.names import is_free, is_remembered
+from tellwire.core.agents.operator import project_of
 from tellwire.core.agents.roster import SPEAKS_BY_COMMANDS, caller_agent, find_agent, has_ended
 from tellwire.core.children.answers import OUTPUT_CHARS_MAX, end_asked, heirlooms
 from tellwire.core.children.child_records import record_of
@@ -95,7 +96,7 @@ def reserve(state: State, operation: SpawnAgent, context: Context, *, asked: boo
     child_id = format_id("a", state.seq + 1) if known is None else known.id
     cwd = operation.cwd or str(parent.metadata.get("cwd", ""))
     born = AgentRegistered(
-        name=name, kind=operation.client, session="", group=parent.group, metadata={"cwd": cwd}
+        name=name, kind=operation.client, session="", group=project_of(parent, context), metadata={"cwd": cwd}
     )
     events: list[AnyEvent] = [
         *([born] if known is None else []),

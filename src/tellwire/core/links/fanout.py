@@ -72,7 +72,7 @@ def reached_by(
         TellwireError: `mailbox_full`, unless it is for `several`.
     """
     found = Route(others(state, link, sender), several=several)
-    return Crossed(*admit(found, size, context))
+    return Crossed(*admit(state, sender, found, size, context))
 
 
 def cross(

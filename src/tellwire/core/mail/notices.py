@@ -40,6 +40,7 @@ WEIGHTS: dict[str, Weight] = {
     "link_paused": Weight(False, "it is there to let agents fall silent; a person is told too"),
     "chain": Weight(False, "it is there to let agents fall silent; a person is told too"),
     "storage": Weight(True, "a person has to know, and nobody else can do anything about it", lasts=True),
+    "renamed": Weight(False, "its mail still reaches it, and nothing has to be done at once"),
     "link_resumed": Weight(False, "who resumed it speaks next, and that wakes"),
 }
 """Every kind of notice there is."""

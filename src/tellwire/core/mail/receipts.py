@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from math import inf
 
+from tellwire.core.agents.operator import is_operator
+from tellwire.core.agents.roster import caller_agent
 from tellwire.core.context import Context, Decision, ExpireDue, HandOver, Header, Settled
 from tellwire.core.links.chains import chain_of
 from tellwire.core.mail.notices import notice
+from tellwire.core.mail.questions import settle_asked
 from tellwire.core.mail.waiting import Waiting
 from tellwire.core.state import Agent, Receipt, State
 from tellwire.protocol.addresses import shorten
@@ -41,6 +44,8 @@ from tellwire.protocol.operations.messages import (
     RecipientStatus,
 )
 
+SEEN = "seen:"
+"""What the evidence of a message that a person has seen begins with; the program that showed it follows."""
 SEVERAL = "*"
 """In place of a session: more than one may have seen it, so to each of them it is a repeat."""
 
@@ -127,6 +132,8 @@ def decide_claim(state: State, operation: ClaimMessages, context: Context) -> De
     """Grant what this very session holds; answered from memory, no event."""
     agent = holder(state, context)
     _check_count(operation.ids, context)
+    if is_operator(agent):
+        return Decision(Claimed(ids=_seen_by_all(agent, operation.ids, context)))
     leased, epoch = agent.leased, state.epoch
     granted: list[str] = []
     for text in operation.ids:
@@ -134,6 +141,17 @@ def decide_claim(state: State, operation: ClaimMessages, context: Context) -> De
         if receipt is not None and receipt.lease > epoch:
             granted.append(text)
     return Decision(Claimed(ids=granted, waiting=len(agent.pending)))
+
+
+def _seen_by_all(operator: Agent, ids: list[str], context: Context) -> list[str]:
+    """What a terminal of the person's may show: also what another one has shown first."""
+    granted: list[str] = []
+    for text in ids:
+        seq = parse_id("m", text) or 0
+        header = None if seq in operator.pending else context.header(seq)
+        if seq in operator.pending or (header is not None and operator.id in header.recipients):
+            granted.append(text)
+    return granted
 
 
 def decide_confirm(state: State, operation: ConfirmMessages, context: Context) -> Decision:
@@ -148,7 +166,8 @@ def decide_confirm(state: State, operation: ConfirmMessages, context: Context) -
             seqs.append(seq)
     if not seqs:
         return Decision(Confirmed())
-    return Decision(Confirmed(count=len(seqs)), [MessagesRead(agent.id, seqs, "confirm")])
+    evidence = f"{SEEN}{context.caller.console}" if is_operator(agent) else "confirm"
+    return Decision(Confirmed(count=len(seqs)), [MessagesRead(agent.id, seqs, evidence)])
 
 
 def evidence_of_reply(replier: Agent, header: Header, recipients: list[str]) -> list[AnyEvent]:
@@ -178,8 +197,9 @@ def apply_read(state: State, event: MessagesRead) -> None:
                 agent.earliest = inf
 
 
-def apply_answered(_state: State, _event: MessageAnswered) -> None:
+def apply_answered(state: State, event: MessageAnswered) -> None:
     """The reply is a message of its own; the receipt's last word is the store's."""
+    settle_asked(state, event.agent, [event.seq])
 
 
 def holder(state: State, context: Context) -> Agent:
@@ -188,10 +208,8 @@ def holder(state: State, context: Context) -> Agent:
     Raises:
         TellwireError: `not_registered` or `forbidden`.
     """
-    agent = state.agents.get(context.caller.agent)
-    if agent is None:
-        raise TellwireError("not_registered", "This connection has no agent.")
-    if not context.caller.holds:
+    agent = caller_agent(state, context)
+    if not context.caller.holds and context.caller.kind != OPERATOR:
         raise TellwireError("forbidden", f"Only the client of {agent.name!r} itself can take its mail.")
     return agent
 
@@ -292,6 +310,7 @@ def _named(seqs: list[int]) -> str:
 def apply_expired(state: State, event: MessagesExpired) -> None:
     """The messages leave the inbox unread."""
     agent = state.agents[event.agent]
+    settle_asked(state, event.agent, event.seqs)
     for seq in event.seqs:
         agent.heard.pop(seq, None)
         receipt = agent.pending.pop(seq, None)

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tellwire.core.agents.operator import is_operator
 from tellwire.core.context import Context
 from tellwire.core.mail.notices import CHAIN
 from tellwire.core.mail.reach import reach
 from tellwire.core.mail.receipts import evidence_of_reply
-from tellwire.core.mail.room import has_room
+from tellwire.core.mail.room import has_room, has_share
 from tellwire.core.mail.routing import Route
 from tellwire.core.state import Agent, State
 from tellwire.protocol.errors import TellwireError
@@ -18,6 +19,8 @@ from tellwire.protocol.events import AnyEvent
 from tellwire.protocol.ids import parse_id, parse_message_id
 from tellwire.protocol.operations.messages import Outcome, SendStatus, Sent
 
+SHARE = "{} of your messages to the operator are open: not read yet, or questions without an answer."
+SHARE_ADVICE = "Go on without an answer, or wait for one; do not send this again before."
 MUTED = "muted: waits for its next turn"
 
 
@@ -34,7 +37,9 @@ TO_SEVERAL = Told("sent")
 RECEIVED = Told("received")
 
 
-def admit(found: Route, size: int, context: Context) -> tuple[list[Agent], list[Outcome]]:
+def admit(
+    state: State, sender: Agent, found: Route, size: int, context: Context
+) -> tuple[list[Agent], list[Outcome]]:
     """Who has room for the message.
 
     Raises:
@@ -43,19 +48,28 @@ def admit(found: Route, size: int, context: Context) -> tuple[list[Agent], list[
     reached: list[Agent] = []
     outcomes: list[Outcome] = list(found.missed)
     for agent in found.agents:
-        if not has_room(agent, size, context.limits):
+        full = _why_full(state, sender, agent, size, context)
+        if full is not None:
             if not found.several:
-                count = len(agent.pending) + len(agent.leased)
-                raise TellwireError(
-                    "mailbox_full", f"The mailbox of {agent.name!r} is full ({count} messages)."
-                )
-            outcomes.append(Outcome(name=agent.name, status="denied", note="Its mailbox is full."))
+                raise full
+            outcomes.append(Outcome(name=agent.name, status="denied", note=full.message))
             continue
         reached.append(agent)
         if found.several:
             status, note, why = status_of(agent, context)
             outcomes.append(Outcome(name=agent.name, status=status, note=why or note))
     return reached, outcomes
+
+
+def _why_full(state: State, sender: Agent, agent: Agent, size: int, context: Context) -> TellwireError | None:
+    """Why an inbox does not take a message of this sender; None if it does."""
+    limits = context.limits
+    if is_operator(agent) and not has_share(state, sender, agent, limits):
+        return TellwireError("mailbox_full", SHARE.format(limits.operator_share_max), SHARE_ADVICE)
+    if has_room(agent, size, limits):
+        return None
+    count = len(agent.pending) + len(agent.leased)
+    return TellwireError("mailbox_full", f"The mailbox of {agent.name!r} is full ({count} messages).")
 
 
 def status_of(agent: Agent, context: Context) -> Told:

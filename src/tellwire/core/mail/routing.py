@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tellwire.core.agents.operator import is_operator, project_of
 from tellwire.core.agents.roster import suggest
 from tellwire.core.agents.visibility import sees, why_hidden
 from tellwire.core.context import Context
@@ -47,12 +48,21 @@ def route(state: State, sender: Agent, to: str | list[str], context: Context) ->
         ids = state.topics.get(address.value.lower(), {})
         subscribers = [state.agents[agent] for agent in ids if agent != sender.id]
         return Route([agent for agent in subscribers if sees(state, sender, agent)], several=True)
-    near = [
+    return Route(_near(state, sender, context), several=True)
+
+
+def _near(state: State, sender: Agent, context: Context) -> list[Agent]:
+    """Whom a broadcast reaches: agents of the project that are online, and no person."""
+    group = project_of(sender, context)
+    return [
         agent
         for agent in state.agents.values()
-        if agent.online and agent.group == sender.group and agent is not sender and sees(state, sender, agent)
+        if agent.online
+        and agent.group == group
+        and agent is not sender
+        and not is_operator(agent)
+        and sees(state, sender, agent)
     ]
-    return Route(near, several=True)
 
 
 def check_broadcast(found: Route, operation: SendMessage, context: Context) -> None:

@@ -20,12 +20,13 @@ from tellwire.core.links.listeners import begin_listening
 from tellwire.core.links.sends import decide_say
 from tellwire.core.mail.digests import digest_of
 from tellwire.core.mail.drafts import check_re, context_of, remember, sent_earlier, size_of, ttl_of
+from tellwire.core.mail.questions import note_asked, with_choices
 from tellwire.core.mail.recipients import TO_SEVERAL, admit, correlate, status_of, told_again
 from tellwire.core.mail.room import has_room
 from tellwire.core.mail.routing import ON_LINK, Route, check_broadcast, route
 from tellwire.core.record.space import check_kept
 from tellwire.core.state import Agent, Receipt, State
-from tellwire.protocol.addresses import SYSTEM, parse_address
+from tellwire.protocol.addresses import OPERATOR, SYSTEM, parse_address
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import MessageQueued
 from tellwire.protocol.ids import format_id
@@ -38,7 +39,7 @@ NOBODY_ELSE: list[Outcome] = []
 def decide_send(state: State, operation: SendMessage, context: Context) -> Decision:
     """Queue a message, or say why not."""
     sender = state.agents.get(context.caller.agent) or caller_agent(state, context)
-    if operation.direct or operation.listen:
+    if operation.direct or operation.listen or operation.choices is not None:
         return _decide_more(state, sender, operation, context)
     limits = context.limits
     to = operation.to if isinstance(operation.to, str) else ",".join(operation.to)
@@ -56,7 +57,7 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
     if (outcome := found.outcome) is not None:
         return decide_say(state, sender, operation, context) if outcome is ON_LINK else Decision(outcome)
     reached, outcomes = found.agents, NOBODY_ELSE
-    if found.several or not has_room(reached[0], size, limits):
+    if found.several or reached[0].name == OPERATOR or not has_room(reached[0], size, limits):
         reached, outcomes = _admit(state, sender, found, operation, size, context)
     if not reached:
         return Decision(Sent(status="sent", note="No recipient was reached.", recipients=outcomes))
@@ -84,7 +85,7 @@ def _admit(
     recipients = [agent.id for agent in found.agents]
     if not found.several and answers(state, sender, recipients, operation.re or "", context):
         return found.agents, NOBODY_ELSE  # it is read at once and needs no room
-    return admit(found, size, context)
+    return admit(state, sender, found, size, context)
 
 
 def _as_text(body: Any) -> tuple[str, bool]:
@@ -93,7 +94,9 @@ def _as_text(body: Any) -> tuple[str, bool]:
 
 
 def _decide_more(state: State, sender: Agent, operation: SendMessage, context: Context) -> Decision:
-    """A send on a link, or one whose sender wants to hear what comes of it."""
+    """A question with choices, a send on a link, or one whose sender wants to hear what comes of it."""
+    if operation.choices is not None:
+        return decide_send(state, with_choices(operation), context)
     if not operation.listen:
         return decide_say(state, sender, operation, context)
     if not isinstance(operation.to, str) or parse_address(operation.to).kind != "agent":
@@ -116,12 +119,14 @@ def apply_queued(state: State, event: MessageQueued) -> None:
         receipt = Receipt(sender_id, event.size, deadline)
         if event.hops or event.weak:
             receipt.hops, receipt.weak = event.hops, event.weak
+        if agent.name == OPERATOR:
+            note_asked(state, event, receipt)
         if not sender_id and event.sender_name != SYSTEM:
             receipt.quotes = True
         agent.pending[state.seq] = receipt
         agent.pending_bytes += event.size
-        if deadline < agent.earliest:  # noqa: PLR1730 - on the hottest path, and faster than min()
-            agent.earliest = deadline
+        if receipt.deadline < agent.earliest:  # noqa: PLR1730 - on the hottest path, and faster than min()
+            agent.earliest = receipt.deadline
     if event.link:
         apply_crossing(state, event)
     if sender is not None and event.key:

@@ -6,6 +6,7 @@ from tellwire.core.context import Context
 from tellwire.core.mail.notices import CHAIN, held_back
 from tellwire.core.mail.reach import DEAF, DIALOG, PULLS, Contact, not_wakeable
 from tellwire.core.state import Agent, Receipt
+from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.ids import format_id
 
 PUSH, MID_TURN, PULL = "push", "mid-turn", "get_messages"
@@ -23,6 +24,7 @@ NEEDS_S = {
 """How long a message takes by each path at most, if nothing is in its way: to be handed over, and again until
 there is evidence. `push` is to a program that is handed its mail as it comes."""
 LARGE = "it is too large to deliver with a turn: the agent was told about it and has to fetch it"
+UNSEEN = "the operator has not looked at it yet"
 WEAK = "it does not wake anybody; it is delivered with the next turn"
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -39,6 +41,8 @@ class Waiting:
     def why(self, agent: Agent, seq: int, receipt: Receipt, sent_at: float) -> str:
         """Why a message still waits in an agent's inbox; empty if it is on its way as expected."""
         now = self._context.now
+        if agent.name == OPERATOR:
+            return "" if now - sent_at <= NEEDS_S[PUSH] else UNSEEN
         if not agent.online:
             away_s = now - agent.gone_at
             return f"offline for {format_span(away_s)}" if agent.gone_at and away_s >= 1 else "offline"

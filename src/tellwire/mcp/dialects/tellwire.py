@@ -70,7 +70,7 @@ _PAST = (
 )
 
 _TO = "A name, several, `broadcast` (online peers of this project), `#topic` or `link:ID`."
-_DIRECT = "On the direct link: what each finally says then crosses by itself."
+_DIRECT = "On the direct link: what each finally says crosses by itself."
 
 TELLWIRE = Dialect(
     "tellwire",
@@ -92,13 +92,14 @@ TELLWIRE = Dialect(
             (
                 Argument("to", _TO),
                 Argument("body", "What to say; complete in itself.", schema=TEXT_OR_OBJECT),
-                Argument("re", "The id of the message you answer."),
+                Argument("re", "The message id you answer."),
                 Argument("mode", "What you want of the recipient."),
-                Argument("context", "Facts to travel along.", schema=OBJECT),
-                Argument("ttl_s", "Seconds it may wait unread; default 3600."),
-                Argument("confirm", "Needed for very large broadcasts."),
+                Argument("context", "Facts along with it.", schema=OBJECT),
+                Argument("ttl_s", "Seconds it may wait; default 3600."),
+                Argument("confirm", "For very large broadcasts."),
                 Argument("direct", _DIRECT),
                 Argument("listen", "Be told when this peer stops."),
+                Argument("choices", "To `operator` (the human): up to 9 words."),
             ),
             at_hand=True,
         ),
@@ -113,7 +114,7 @@ TELLWIRE = Dialect(
         Tool(
             "message_status",
             MessageStatus,
-            "How far a message you sent got: pending, delivered, read, answered or expired.",
+            "How far a message got: pending, delivered, read, answered or expired.",
             (Argument("id"),),
             reads=True,
         ),
@@ -122,7 +123,7 @@ TELLWIRE = Dialect(
             UpdateAgent,
             "Set your own name, or say what you can do.",
             (
-                Argument("name", "A short new name; peers write to it."),
+                Argument("name", "A short name; peers write to it."),
                 Argument("capabilities", "Short words, e.g. rust, review."),
                 Argument("metadata", schema=OBJECT),
             ),
@@ -138,7 +139,7 @@ TELLWIRE = Dialect(
         Tool(
             "get_session_data",
             GetSessionData,
-            "Look at the end of a peer's session: what it was told, what it said.",
+            "The end of a peer's session: what it was told, what it said.",
             (
                 Argument("agent"),
                 Argument("tail", "Characters: 2000, at most 24000."),

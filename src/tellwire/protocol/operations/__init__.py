@@ -38,6 +38,7 @@ from tellwire.protocol.operations.messages import (
     SendMessage,
     TakeMessages,
 )
+from tellwire.protocol.operations.needs import AnswerMessage, ListNeeds
 from tellwire.protocol.operations.peers import ListPeers, MeshPolicy, RegisterPeer, RemovePeer, SendToPeer
 from tellwire.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
 from tellwire.protocol.operations.sessions import GetSessionData
@@ -57,6 +58,8 @@ AnyOperation: TypeAlias = (
     | TakeMessages
     | PeekMessages
     | MessageStatus
+    | ListNeeds
+    | AnswerMessage
     | Subscribe
     | Unsubscribe
     | RegisterPeer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tellwire.protocol.operations.agents import Done
-from tellwire.protocol.operations.base import AGENT, CLI, MCP, SDK, Operation, Reply
+from tellwire.protocol.operations.base import CLI, MCP, SDK, SPEAKERS, Operation, Reply
 
 
 class Answered(Reply, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class AskAgent(Operation[Answered], frozen=True, kw_only=True):
     """Start an agent for one question and get its answer; it ends afterwards and leaves nothing behind."""
 
     reply = Answered
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
     client: str
     """Which agent CLI; `command` for any other program."""
@@ -42,7 +42,7 @@ class CancelAsk(Operation[Done], frozen=True, kw_only=True):
     """Cancel a question: the agent that was started for it is stopped."""
 
     reply = Done
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK})
     key: str
     """The request id of the question."""

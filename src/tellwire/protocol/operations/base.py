@@ -17,6 +17,8 @@ OPERATOR = "operator"
 SCRIPT = "script"
 """Any other program of the same user."""
 ANYONE = frozenset({AGENT, OPERATOR, SCRIPT})
+SPEAKERS = frozenset({AGENT, OPERATOR})
+"""Who has a name and an inbox: a person is `operator`, on every connection."""
 
 SDK = "sdk"
 CLI = "cli"

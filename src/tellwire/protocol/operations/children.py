@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tellwire.protocol.operations.base import AGENT, CLI, MCP, OPERATOR, SDK, Operation, Reply
+from tellwire.protocol.operations.base import CLI, MCP, SDK, SPEAKERS, Operation, Reply
 from tellwire.protocol.operations.scopes import ScopeRule
 
 
@@ -54,7 +54,7 @@ class SpawnAgent(Operation[ChildRecord], frozen=True, kw_only=True):
     """Start an agent as a child, with a task and a scope it may write in."""
 
     reply = ChildRecord
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
     name: str
     client: str
@@ -77,7 +77,7 @@ class StopAgent(Operation[ChildRecord], frozen=True, kw_only=True):
     """Stop a child or grandchild of the caller; for the operator, any child."""
 
     reply = ChildRecord
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT, OPERATOR})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
     name: str
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tellwire.protocol.operations.agents import Done
-from tellwire.protocol.operations.base import AGENT, CLI, SDK, Operation, Reply
+from tellwire.protocol.operations.base import CLI, SDK, SPEAKERS, Operation, Reply
 
 
 class Listening(Reply, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class Listen(Operation[Listening], frozen=True, kw_only=True):
     """Be notified, once per turn, when an agent stops, fails, waits for its human, ends or is overdue."""
 
     reply = Listening
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     agent: str
 
 
@@ -26,7 +26,7 @@ class Unlisten(Operation[Listening], frozen=True, kw_only=True):
     """Stop listening to an agent."""
 
     reply = Listening
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     agent: str
 
 

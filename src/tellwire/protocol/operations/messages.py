@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from tellwire.protocol.operations.base import AGENT, MCP, SDK, Operation, Reply
+from tellwire.protocol.operations.base import AGENT, MCP, SDK, SPEAKERS, Operation, Reply
 
 Json: TypeAlias = Any
 Mode: TypeAlias = Literal["challenge", "agree", "collaborate", "deduce"]
@@ -69,7 +69,7 @@ class SendMessage(Operation[Sent], frozen=True, kw_only=True):
     """Send to one agent, several, `broadcast` (online agents of the group), `#topic` or `link:ID`."""
 
     reply = Sent
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     to: str | list[str]
     body: Json
     re: str | None = None
@@ -91,6 +91,8 @@ class SendMessage(Operation[Sent], frozen=True, kw_only=True):
     """To one agent: use the direct link of the two, which is opened if there is none."""
     listen: bool = False
     """To one agent: also be notified when it finishes a turn."""
+    choices: list[str] | None = None
+    """To `operator`: up to nine short answers to choose from; they travel in the `context`."""
 
 
 class Claimed(Reply, frozen=True, kw_only=True):
@@ -108,7 +110,7 @@ class ClaimMessages(Operation[Claimed], frozen=True, kw_only=True):
 
     reply = Claimed
     reads = True
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK})
     ids: list[str]
 
@@ -123,7 +125,7 @@ class ConfirmMessages(Operation[Confirmed], frozen=True, kw_only=True):
     """Confirm that messages were read: the evidence that turns their receipts to `read`."""
 
     reply = Confirmed
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK})
     ids: list[str]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, TypeAlias
 
-from tellwire.protocol.operations.base import AGENT, CLI, MCP, SDK, Operation, Reply
+from tellwire.protocol.operations.base import CLI, MCP, SDK, SPEAKERS, Operation, Reply
 from tellwire.protocol.operations.messages import Json, Sent
 
 Policy: TypeAlias = Literal["open", "peers"]
@@ -67,7 +67,7 @@ class SendToPeer(Operation[Sent], frozen=True, kw_only=True):
     """Send to a peer only; a child or parent does not count as one."""
 
     reply = Sent
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, MCP})
     to: str
     """The peer's name."""

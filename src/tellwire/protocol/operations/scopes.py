@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from tellwire.protocol.operations.base import AGENT, CLI, MCP, SDK, Operation, Reply
+from tellwire.protocol.operations.base import CLI, MCP, SDK, SPEAKERS, Operation, Reply
 
 Access: TypeAlias = Literal["read", "write"]
 
@@ -72,7 +72,7 @@ class ClaimScope(Operation[Claims], frozen=True, kw_only=True):
     """
 
     reply = Claims
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
     rules: Sequence[ScopeRule | str]
     """A plain path means: write there and below."""
@@ -84,7 +84,7 @@ class ReleaseScope(Operation[Claims], frozen=True, kw_only=True):
     """Release claims: those on these paths, or all."""
 
     reply = Claims
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
     paths: list[str] = []
     """Empty: all of them."""

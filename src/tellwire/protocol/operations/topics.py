@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tellwire.protocol.operations.base import AGENT, Operation, Reply
+from tellwire.protocol.operations.base import SPEAKERS, Operation, Reply
 
 
 class Topics(Reply, frozen=True, kw_only=True):
@@ -17,7 +17,7 @@ class Subscribe(Operation[Topics], frozen=True, kw_only=True):
     """Subscribe to a topic, also while offline."""
 
     reply = Topics
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     topic: str
 
 
@@ -25,5 +25,5 @@ class Unsubscribe(Operation[Topics], frozen=True, kw_only=True):
     """Unsubscribe from a topic; waiting messages are kept."""
 
     reply = Topics
-    callers: ClassVar[frozenset[str]] = frozenset({AGENT})
+    callers: ClassVar[frozenset[str]] = SPEAKERS
     topic: str

@@ -1,0 +1,121 @@
+"""Commands for the person who runs all this: what waits for you, and answering it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from tellwire.cli.documents import document, facts
+from tellwire.cli.group import performs
+from tellwire.cli.options import json_option
+from tellwire.cli.refusals import tell_unsent
+from tellwire.cli.render import render_json, render_message, render_sent
+from tellwire.cli.screen import Screen, find_screen, write
+from tellwire.cli.shapes import whole_sent
+from tellwire.cli.speaking import ask, ask_once
+from tellwire.cli.texts import clean, wrap
+from tellwire.protocol.addresses import OPERATOR
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.needs import AnswerMessage, ListNeeds, Need, Needs
+
+NOTHING = "Nothing waits for you.\n"
+
+
+@click.command()
+@click.option("--limit", default=50, help="At most so many (50).", metavar="N")
+@json_option
+@performs(ListNeeds)
+def needs(*, limit: int, as_json: bool) -> int:
+    """Show what waits for you: questions and messages.
+
+    The oldest first, each with the command that answers it. A question with choices stays until it is
+    answered; any other message until you have read it with `tellwire inbox`. This command only looks.
+
+    \b
+    Examples:
+      tellwire needs
+      tellwire needs --json | jq -r '.needs[].id'
+    """
+    reply = ask(ListNeeds(limit=limit))
+    if as_json:
+        write(render_json(document(reply)))
+    else:
+        write(render_needs(reply, now=time.time(), screen=find_screen()))
+    return 0
+
+
+def render_needs(reply: Needs, *, now: float, screen: Screen) -> str:
+    """Each need with its text, its choices and what to do."""
+    blocks = [_block(need, now, screen) for need in reply.needs]
+    if reply.more:
+        blocks.append(f"{reply.more} more behind these: tellwire needs --limit 200\n")
+    if reply.full:
+        names = ", ".join(map(clean, reply.full))
+        blocks.append(f"Refused until you have read some: what else these send you: {names}\n")
+    return "\n".join(blocks) or NOTHING
+
+
+def _block(need: Need, now: float, screen: Screen) -> str:
+    message = {"id": need.id, "from": need.who, "to": OPERATOR, "body": need.body, "at": need.at}
+    lines = [render_message(message, now=now, screen=screen).rstrip("\n")]
+    if need.choices:
+        lines += wrap([f"choices: {', '.join(map(clean, need.choices))}"], indent="  ", width=screen.width)
+    lines.append("  " + screen.paint(_command(need), "dim"))
+    return "\n".join(lines) + "\n"
+
+
+def _command(need: Need) -> str:
+    """The exact words to type."""
+    if not need.answerable:
+        return "tellwire inbox"
+    return f"tellwire answer {need.id} {_quoted(need.choices[0]) if need.choices else 'TEXT'}"
+
+
+def _quoted(word: str) -> str:
+    shown = clean(word)
+    return shown if shown.isalnum() else "'" + shown.replace("'", "'\\''") + "'"
+
+
+def complete_needs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Ids of what waits, then the choices of the one that was named; none if no broker runs."""
+    try:
+        waiting = ask(ListNeeds(limit=200), autostart=False).needs
+    except TellwireError:
+        return []
+    if param.name == "message_id":
+        found = [CompletionItem(need.id, help=clean(need.who)) for need in waiting if need.answerable]
+    else:
+        named: Any = ctx.params.get("message_id")
+        found = [CompletionItem(word) for need in waiting if need.id == named for word in need.choices]
+    return [item for item in found if str(item.value).casefold().startswith(incomplete.casefold())]
+
+
+@click.command()
+@click.argument("message_id", metavar="ID", shell_complete=complete_needs)
+@click.argument("words", metavar="TEXT", nargs=-1, required=True, shell_complete=complete_needs)
+@click.option("--key", help="Request id: a repeat with the same one is harmless.")
+@json_option
+@performs(AnswerMessage)
+def answer(message_id: str, words: tuple[str, ...], *, key: str | None, as_json: bool) -> int:
+    """Answer a message that an agent sent you.
+
+    ID is that of `tellwire needs`. If the message offers choices, TEXT must be one of them; in any case it
+    reaches the agent as a message with `re`. A message that is answered already, or has expired, is not
+    answered again: you are told by what and when. For you at a terminal only.
+
+    \b
+    Examples:
+      tellwire answer m4f2k yes
+      tellwire answer m4f2k "Use the second layout."
+    """
+    sent = ask_once(lambda fresh: AnswerMessage(id=message_id, body=" ".join(words), key=key or fresh))
+    if not sent.id:
+        return tell_unsent(facts(sent), as_json=as_json)
+    if as_json:
+        write(render_json(whole_sent(facts(sent))))
+    else:
+        write(render_sent(facts(sent), "the agent", screen=find_screen()))
+    return 0

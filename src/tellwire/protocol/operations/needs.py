@@ -1,0 +1,55 @@
+"""Operations for the person who runs all this: what waits for them, and answering it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tellwire.protocol.operations.base import CLI, OPERATOR, SCRIPT, SDK, Operation, Reply
+from tellwire.protocol.operations.messages import Json, Sent
+
+
+class Need(Reply, frozen=True, kw_only=True):
+    """One message that the operator has not read, or a question that it has not answered."""
+
+    id: str
+    who: str
+    """The sender's name; `tellwire` for the broker's own notices."""
+    body: Json
+    at: float
+    choices: list[str] = []
+    """The answers to choose from; empty if any will do."""
+    unread: bool = False
+    answerable: bool = False
+    """Whether there is anybody to hear an answer."""
+
+
+class Needs(Reply, frozen=True, kw_only=True):
+    """What waits for the operator, the oldest first."""
+
+    needs: list[Need] = []
+    more: int = 0
+    """How many wait behind these."""
+    full: list[str] = []
+    """Agents that have as many open messages here as one may have: what else they send is refused."""
+
+
+class ListNeeds(Operation[Needs], frozen=True, kw_only=True):
+    """What waits for the operator: unread messages, and questions without an answer. Nothing becomes read."""
+
+    reply = Needs
+    reads = True
+    callers: ClassVar[frozenset[str]] = frozenset({OPERATOR, SCRIPT})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
+    limit: int = 50
+
+
+class AnswerMessage(Operation[Sent], frozen=True, kw_only=True):
+    """Answer a message to the operator, with one of its choices if it offers any; for the operator only."""
+
+    reply = Sent
+    callers: ClassVar[frozenset[str]] = frozenset({OPERATOR})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
+    id: str
+    body: str
+    key: str = ""
+    """As in `send_message`: a repeat with the same key is harmless."""
