@@ -17,6 +17,7 @@ from tellwire.mcp.dialects.tellwire import TELLWIRE
 from tellwire.mcp.dialects.tool import tools_of
 from tellwire.protocol.relay import ALL, CORE
 from tests.integration.world import Home
+from tests.surfaces.cli_world import run_at_terminal
 from tests.surfaces.mcp_client import (
     AUTO,
     FORGED,
@@ -84,6 +85,18 @@ async def test_without_a_name_the_folder_and_the_client_give_one(
 
 
 # -- sending and reading ------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("HUM-1", stage="console")
+async def test_a_model_asks_the_human_and_offers_answers(place: Home, enter: Enter) -> None:
+    alice = await enter("alice")
+    sent = await alice.call("agent_send", to="operator", body="Go on?", choices=["yes", "no"])
+    assert sent.data["status"] == "received"
+    wrong = await alice.call("agent_send", to="operator", body="Go on?", choices=["yes", "yes"])
+    assert (wrong.failed, "choices" in wrong.text) == (True, True)
+    assert run_at_terminal(place, "answer", sent.data["id"], "YES").code == 0
+    (message,) = (await alice.call("get_messages")).data["messages"]
+    assert (message["from"], message["body"], message["re"]) == ("operator", "yes", sent.data["id"])
 
 
 @pytest.mark.requirement("NET-8", stage="mcp")

@@ -99,6 +99,10 @@ def test_it_stays(mesh: Mesh) -> None:
 def test_it_is_in_no_broadcast_and_no_listing(mesh: Mesh) -> None:
     sent = mesh.run(SendMessage(to="broadcast", body="x"), mesh.caller("alice"))
     assert [each.name for each in sent.recipients] == ["bob"]
+    mesh.register("dora", group="")
+    nobody = mesh.run(SendMessage(to="broadcast", body="x"), mesh.caller("dora"), group="")
+    assert not nobody.recipients, "it has no project of its own either"
+    mesh.forget("dora")
     for caller in (mesh.caller("alice"), OPERATOR, SCRIPT):
         names = {agent.name for agent in mesh.run(ListAgents(all=True), caller).agents}
         assert names <= {"alice", "bob"}
