@@ -80,12 +80,15 @@ class KernelMachine(RuleBasedStateMachine):
             return None
 
     def pick(self, place: int) -> str:
-        """The name of one of the agents there are."""
-        agents = list(self.mesh.state.agents.values())
-        return agents[place % len(agents)].name
+        """The name of one of the agents there are; the operator has no session to be played."""
+        names = self.names()
+        return names[place % len(names)]
+
+    def names(self) -> list[str]:
+        return [agent.name for agent in self.mesh.state.agents.values() if agent.name != "operator"]
 
     def some_agents(self) -> bool:
-        return bool(self.mesh.state.agents)
+        return bool(self.names())
 
     @initialize()
     def begin(self) -> None:
@@ -159,11 +162,11 @@ class KernelMachine(RuleBasedStateMachine):
         sessions = [
             (agent.name, agent.session, agent.kind)
             for agent in self.mesh.state.agents.values()
-            if agent.online
+            if agent.online and agent.name != "operator"
         ]
         self.mesh.claims.clear()
         self.mesh.run(StartBroker("x"))
-        assert not any(agent.online for agent in self.mesh.state.agents.values())
+        assert [agent.name for agent in self.mesh.state.agents.values() if agent.online] == ["operator"]
         for name, session, kind in sessions if back else []:
             held, pulls = self.mesh.leased(name), session in PULLING
             assert self.mesh.register(name, session=session, kind=kind, pulls=pulls).name == name

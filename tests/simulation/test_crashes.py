@@ -70,7 +70,7 @@ class World:
         self.tap = Tap(self.journal())
         self.life = Life(self.tap, self.time, LIMITS, dead=self.dead)
         self.tap.fate = self.fate
-        assert not any(agent.online for agent in self.life.state.agents.values())
+        assert [agent.name for agent in self.life.state.agents.values() if agent.online] == ["operator"]
 
     def step(self) -> None:
         """Something happens."""
