@@ -10,7 +10,7 @@ import pytest
 
 from tellwire.core.context import ExpireDue, MarkSilent
 from tellwire.protocol.errors import TellwireError
-from tellwire.protocol.events import BrokerStarted, parse_batch
+from tellwire.protocol.events import BrokerStarted, SessionStarted, parse_batch
 from tellwire.protocol.operations.agents import (
     GetAgent,
     Heartbeat,
@@ -259,8 +259,10 @@ def test_the_broker_answers_for_itself_to_whom_it_may(bench: Bench) -> None:
     assert bench.call(Port(bench.life), StopBroker()) is status
 
 
-def test_every_life_begins_with_one_fact(bench: Bench) -> None:
+def test_every_life_begins_with_one_commit(bench: Bench) -> None:
     seq = bench.life.state.seq
     Life(bench.tap, bench.life.time)
     (commit,) = bench.tap.replay(seq)
-    assert (commit.seq, parse_batch(commit.data)) == (seq + 1, [BrokerStarted("simulated")])
+    began, operator = parse_batch(commit.data)
+    assert (commit.seq, began) == (seq + 2, BrokerStarted("simulated"))
+    assert isinstance(operator, SessionStarted), "a person can be written to from the beginning"
