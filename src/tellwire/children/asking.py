@@ -130,7 +130,7 @@ class Asking:
 
     def _parent(self, caller: Caller) -> Agent | None:
         """Who asks, if it is still known; a person is the operator."""
-        state = self._engine.state
+        state = self._mesh.state
         return state.find(OPERATOR) if caller.kind == OPERATOR else state.agents.get(caller.agent)
 
     async def _until(self, look: Callable[[], bool], limit_s: float) -> bool:
