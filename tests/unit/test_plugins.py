@@ -138,7 +138,8 @@ class World:
     @property
     def plugin(self) -> Path:
         """Its file."""
-        return Path(self.client.targets(self.place, self.programs)[-1].path)
+        targets = self.client.targets(self.place, self.programs)
+        return next(Path(each.path) for each in targets if each.format == "whole")
 
     def install(self) -> int:
         """How many files it took."""

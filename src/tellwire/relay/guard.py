@@ -165,9 +165,13 @@ def covers(ruled: str, path: str, *, recursive: bool) -> bool:
 
 
 def is_of(process: object, pid: int) -> bool:
-    """Whether a process is the one that the file is about; where the system does not tell, yes."""
-    if not isinstance(process, str):
-        raise TypeError("a process is a word")
+    """Whether a process is the one that the file is about; where the system does not tell, yes.
+
+    Raises:
+        ValueError: the file is damaged: it is named by this pid, and tells of no start of it.
+    """
+    if not isinstance(process, str) or not process.startswith(f"{pid}."):
+        raise ValueError("a file's process has the number by which the file is named")
     start = start_of(pid)
     return not start or process == f"{pid}.{start}"
 
