@@ -18,8 +18,12 @@ ROOT = Path(__file__).parent.parent
 
 FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 49
+FOLDER_MODULES_MAX = 17
 # What may be longer, each with its reason: "src/tellwire/a.py" or "src/tellwire/a.py::function".
 LONGER: dict[str, str] = {}
+
+ON_THE_MAP_AS_A_WHOLE = {"operations", "events", "clients"}
+"""Folders whose modules are all of one kind, which the map names."""
 
 # What waits, and what may wait for a fixed time, each with its reason.
 WAITS = {"sleep", "timeout", "wait", "wait_for", "call_later", "in_thread"}
@@ -101,6 +105,22 @@ def test_files_and_functions_stay_within_their_budgets() -> None:
     unexplained = {name: lines for name, lines in over.items() if not LONGER.get(name)}
     assert not unexplained, f"too long: {unexplained}"
     assert not LONGER.keys() - over.keys(), "remove the exceptions that are not needed any more"
+
+
+def test_each_folder_is_small_says_what_it_owns_and_is_on_the_map() -> None:
+    tree = (
+        (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("\nsrc/tellwire/\n")[2].partition("\n```")[0]
+    )
+    words = set(re.findall(r"\w+", tree))
+    for package in sorted((ROOT / "src/tellwire").rglob("__init__.py")):
+        folder = package.parent
+        name = folder.relative_to(ROOT).as_posix()
+        modules = {each.stem for each in folder.glob("*.py")} - {"__init__"}
+        assert len(modules) <= FOLDER_MODULES_MAX, f"{name} has {len(modules)} modules"
+        assert ast.get_docstring(ast.parse(package.read_text("utf-8"))), f"{name} does not say what it owns"
+        assert folder.name in words, f"{name} is not in ARCHITECTURE.md"
+        if folder.parent.name not in ON_THE_MAP_AS_A_WHOLE and folder.name not in ON_THE_MAP_AS_A_WHOLE:
+            assert modules <= words, f"{modules - words} of {name} are not in ARCHITECTURE.md"
 
 
 def test_only_the_broker_and_its_wiring_know_the_engine() -> None:

@@ -32,8 +32,8 @@ from tellwire.broker.server import Server, connection_factory
 from tellwire.broker.ticker import SLOW_BEAT_S, Ticker
 from tellwire.children.asking import Asking, AskTimes
 from tellwire.children.launcher import Launcher, LaunchTimes
-from tellwire.core.agents.operator import is_operator
 from tellwire.core.agents.speaking import Verdict
+from tellwire.core.operator.person import is_operator
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import Done
 from tellwire.protocol.operations.asking import AskAgent

@@ -16,7 +16,6 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from tellwire.broker.engine import Engine
-from tellwire.broker.identity import group_of
 from tellwire.broker.origins import Attached, Origins, needs_tmux, nobody_attached
 from tellwire.broker.ports import NOBODY
 from tellwire.core.agents.speaking import Verdict
@@ -42,6 +41,7 @@ from tellwire.protocol.operations.agents import RegisterAgent
 from tellwire.protocol.operations.base import AGENT, OPERATOR, SCRIPT, Reply
 from tellwire.protocol.operations.messages import SendMessage
 from tellwire.system.processes import Process, ancestry, peer_credentials
+from tellwire.system.projects import group_of
 
 log = logging.getLogger("tellwire.server")
 

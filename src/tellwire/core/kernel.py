@@ -40,8 +40,9 @@ from tellwire.core.context import (
 from tellwire.core.links import link_roster, links, listeners, turns
 from tellwire.core.links.session_end import with_partings
 from tellwire.core.mail import fetching as taking
-from tellwire.core.mail import needs, receipts, topics
+from tellwire.core.mail import receipts, topics
 from tellwire.core.mail import send as mailboxes
+from tellwire.core.operator import needs
 from tellwire.core.record import audit, history
 from tellwire.core.state import State
 from tellwire.protocol import events

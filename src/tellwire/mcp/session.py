@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tellwire.broker.identity import group_of
 from tellwire.broker.labels import Labels
 from tellwire.broker.origins import Origins, needs_tmux
 from tellwire.broker.ports import SessionMesh
@@ -48,6 +47,7 @@ from tellwire.protocol.relay import (
     parse_shim_line,
 )
 from tellwire.system.processes import INIT, Process, ancestry, cmdline, pid_in, read_process, read_variable
+from tellwire.system.projects import group_of
 from tellwire.system.terminals import pane_of
 from tellwire.system.threads import in_thread
 

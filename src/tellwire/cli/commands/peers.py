@@ -6,7 +6,6 @@ import os
 
 import click
 
-from tellwire.broker.identity import group_of
 from tellwire.cli.documents import document
 from tellwire.cli.group import performs
 from tellwire.cli.options import as_option, complete_names, json_option
@@ -16,6 +15,7 @@ from tellwire.cli.speaking import ask, ask_as
 from tellwire.cli.tables import Column, render_table
 from tellwire.cli.texts import clean
 from tellwire.protocol.operations.peers import ListPeers, MeshPolicy, Peers, RegisterPeer, RemovePeer
+from tellwire.system.projects import group_of
 
 
 @click.group("peer", invoke_without_command=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from tellwire.core.agents.operator import is_operator
 from tellwire.core.agents.roster import caller_agent, find_agent, record_of
 from tellwire.core.context import Context, Decision
+from tellwire.core.operator.person import is_operator
 from tellwire.core.state import State
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AgentMuted, AnyEvent

@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 
 from tellwire.core.agents.names import check_profile, is_free, is_remembered, leave_name, next_name
-from tellwire.core.agents.operator import begin_operator, check_stays, join_operator
 from tellwire.core.agents.roster import caller_agent, find_agent
 from tellwire.core.agents.seats import choose, free_name, is_same_place, lost_note, placed, seated
 from tellwire.core.children.lifecycle import awaits_client, forget_lineage, inherit_lineage
@@ -22,8 +21,9 @@ from tellwire.core.context import (
     MarkSilent,
     StartBroker,
 )
-from tellwire.core.mail.questions import forget_asker
 from tellwire.core.mail.receipts import expire_all, note_seen, return_leases
+from tellwire.core.operator.person import begin_operator, check_stays, join_operator
+from tellwire.core.operator.questions import forget_asker
 from tellwire.core.state import Agent, State
 from tellwire.protocol.addresses import OPERATOR as OPERATOR_NAME
 from tellwire.protocol.addresses import parse_name

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from tellwire.core.agents.names import check_profile, is_free, is_remembered, leave_name, next_name
-from tellwire.core.agents.operator import is_operator
 from tellwire.core.agents.roster import caller_agent, find_agent, record_of
 from tellwire.core.agents.seats import is_successor
 from tellwire.core.context import Context, Decision
+from tellwire.core.operator.person import is_operator
 from tellwire.core.state import Agent, State
 from tellwire.protocol.addresses import parse_name
 from tellwire.protocol.errors import TellwireError

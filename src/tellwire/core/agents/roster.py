@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tellwire.core.agents.operator import is_operator
 from tellwire.core.agents.visibility import OPEN, reason_for, sees, why_hidden
 from tellwire.core.context import Context, Decision
 from tellwire.core.mail.reach import REACHED, reach
 from tellwire.core.mail.waiting import Waiting
+from tellwire.core.operator.person import is_operator
 from tellwire.core.state import Agent, State
 from tellwire.protocol.addresses import OPERATOR as OPERATOR_NAME
 from tellwire.protocol.addresses import shorten

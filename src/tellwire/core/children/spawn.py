@@ -14,7 +14,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tellwire.core.agents.names import is_free, is_remembered
-from tellwire.core.agents.operator import project_of
 from tellwire.core.agents.roster import SPEAKS_BY_COMMANDS, caller_agent, find_agent, has_ended
 from tellwire.core.children.answers import OUTPUT_CHARS_MAX, end_asked, heirlooms
 from tellwire.core.children.child_records import record_of
@@ -37,6 +36,7 @@ from tellwire.core.mail.digests import digest_of
 from tellwire.core.mail.notices import notice
 from tellwire.core.mail.receipts import expire_all
 from tellwire.core.mail.room import has_reserve
+from tellwire.core.operator.person import project_of
 from tellwire.core.state import Agent, Child, State
 from tellwire.protocol.addresses import OPERATOR as OPERATOR_NAME
 from tellwire.protocol.addresses import SYSTEM, parse_name

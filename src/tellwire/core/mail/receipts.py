@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from math import inf
 
-from tellwire.core.agents.operator import is_operator
 from tellwire.core.agents.roster import caller_agent
 from tellwire.core.context import Context, Decision, ExpireDue, HandOver, Header, Settled
 from tellwire.core.links.chains import chain_of
 from tellwire.core.mail.notices import notice
-from tellwire.core.mail.questions import settle_asked
 from tellwire.core.mail.waiting import Waiting
+from tellwire.core.operator.person import is_operator
+from tellwire.core.operator.questions import settle_asked
 from tellwire.core.state import Agent, Receipt, State
 from tellwire.protocol.addresses import shorten
 from tellwire.protocol.errors import TellwireError

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tellwire.core.agents.operator import is_operator
 from tellwire.core.context import Context
 from tellwire.core.mail.notices import CHAIN
 from tellwire.core.mail.reach import reach
 from tellwire.core.mail.receipts import evidence_of_reply
 from tellwire.core.mail.room import has_room, has_share
 from tellwire.core.mail.routing import Route
+from tellwire.core.operator.person import is_operator
 from tellwire.core.state import Agent, State
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent

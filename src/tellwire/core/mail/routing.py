@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from tellwire.core.agents.operator import is_operator, project_of
 from tellwire.core.agents.roster import suggest
 from tellwire.core.agents.visibility import sees, why_hidden
 from tellwire.core.context import Context
+from tellwire.core.operator.person import is_operator, project_of
 from tellwire.core.state import Agent, State
 from tellwire.protocol.addresses import Address, parse_address, shorten
 from tellwire.protocol.errors import TellwireError

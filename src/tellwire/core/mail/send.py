@@ -20,10 +20,10 @@ from tellwire.core.links.listeners import begin_listening
 from tellwire.core.links.sends import decide_say
 from tellwire.core.mail.digests import digest_of
 from tellwire.core.mail.drafts import check_re, context_of, remember, sent_earlier, size_of, ttl_of
-from tellwire.core.mail.questions import note_asked, with_choices
 from tellwire.core.mail.recipients import TO_SEVERAL, admit, correlate, status_of, told_again
 from tellwire.core.mail.room import has_room
 from tellwire.core.mail.routing import ON_LINK, Route, check_broadcast, route
+from tellwire.core.operator.questions import note_asked, with_choices
 from tellwire.core.record.space import check_kept
 from tellwire.core.state import Agent, Receipt, State
 from tellwire.protocol.addresses import OPERATOR, SYSTEM, parse_address

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tellwire.core.agents.roster import caller_agent
 from tellwire.core.context import Context, Decision, Header, Settled
-from tellwire.core.mail.questions import choices_in
 from tellwire.core.mail.room import open_at
 from tellwire.core.mail.send import decide_send
 from tellwire.core.mail.waiting import format_span
+from tellwire.core.operator.questions import choices_in
 from tellwire.core.record.queries import Query
 from tellwire.core.state import Agent, State
 from tellwire.protocol.addresses import OPERATOR, shorten

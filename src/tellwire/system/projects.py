@@ -1,4 +1,4 @@
-"""The project of a caller, by its folder. Who it is, its process tells (`broker/origins`, SEC-1)."""
+"""The project that a folder belongs to. Agents of one project see each other."""
 
 from __future__ import annotations
 
