@@ -85,7 +85,7 @@ async def test_the_operators_word_lets_a_paused_link_go_on(home: Home, join: Joi
     assert ended.code == 0, ended.out
     await hears(bob, "That is all.")
     notes = json.loads(run_at_terminal(home, "inbox", "--json").out)["messages"]
-    assert sum("is paused" in str(each["body"]) for each in notes) == 1, "told once it was known"
+    assert sum("is paused" in str(each["body"]) for each in notes) == 2, "each pause is told"
 
 
 @pytest.mark.parametrize(

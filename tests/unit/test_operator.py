@@ -10,7 +10,7 @@ from tellwire.core.context import Caller, ExpireDue, ForgetAbsent, StartBroker
 from tellwire.core.limits import Limits
 from tellwire.core.state import format_snapshot, parse_snapshot
 from tellwire.protocol.errors import TellwireError
-from tellwire.protocol.events import AgentRegistered, MessagesRead
+from tellwire.protocol.events import AgentRegistered, MessagesRead, SessionStarted
 from tellwire.protocol.operations.agents import (
     ListAgents,
     MuteAgent,
@@ -80,6 +80,15 @@ def test_its_mail_lives_for_thirty_days_whatever_the_sender_says(mesh: Mesh) -> 
     mesh.pass_time(0.2 * DAY_S)
     mesh.run(ExpireDue())
     assert not mesh.agent("operator").pending
+
+
+@pytest.mark.requirement("HUM-1", stage="console")
+def test_which_process_speaks_as_the_operator_is_on_record_once(mesh: Mesh) -> None:
+    for process in ("7.1", "7.1", "8.2"):
+        mesh.run(SendMessage(to="bob", body="x"), Caller(kind="operator", process=process))
+    started = [event.process for event in mesh.of_type(SessionStarted) if event.process]
+    assert started[-2:] == ["7.1", "8.2"]
+    assert mesh.replayed() == mesh.state
 
 
 @pytest.mark.requirement("HUM-1", stage="console")

@@ -138,6 +138,14 @@ def test_tmux_clients_in_a_circle_end() -> None:
     assert judge(chain, Known({}), Facts(suspect=[50], clients=[chain])) == STRAY
 
 
+@pytest.mark.requirement("SEC-1")
+def test_a_tmux_client_within_its_own_server_is_looked_at_a_bounded_number_of_times() -> None:
+    server = Process(50, 1, "tmux: server")
+    client = [Process(60, 50, "tmux: client", 60, 1, 0, 1), server, Process(1, 0, "init")]
+    facts = Facts(clients=[client], suspect=[50])
+    assert judge(client, Known({}), facts).kind != "operator", "nobody is seen to look at it"
+
+
 @st.composite
 def chains(draw: st.DrawFn) -> list[Process]:
     """Processes above one another, up to init or to where they are hidden."""

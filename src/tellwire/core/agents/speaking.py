@@ -92,7 +92,7 @@ def judge(chain: Sequence[Process], known: Known, facts: Facts) -> Verdict:
     return Verdict(SCRIPT, adrift=is_adrift(chain, known, facts))
 
 
-def is_adrift(chain: Sequence[Process], known: Known, facts: Facts) -> bool:
+def is_adrift(chain: Sequence[Process], known: Known, facts: Facts, depth: int = NESTED_MAX) -> bool:
     """Whether it cannot be told that the first process of a chain did not begin beneath an agent."""
     if not chain:
         return True
@@ -104,7 +104,7 @@ def is_adrift(chain: Sequence[Process], known: Known, facts: Facts) -> bool:
     if any(facts.shows(process) for process in chain[: at + 1]):
         return False
     if at and _is_tmux(chain[at]):
-        return not _is_watched(chain[at], chain[at - 1], known, facts, NESTED_MAX)
+        return not _is_watched(chain[at], chain[at - 1], known, facts, depth)
     return True
 
 
@@ -122,7 +122,7 @@ def _is_persons(chain: Sequence[Process], known: Known, facts: Facts, depth: int
         if facts.shows(above[0]):
             return True
         chain = above
-    return not is_adrift(chain, known, facts)
+    return not is_adrift(chain, known, facts, depth)
 
 
 def _is_watched(server: Process, leader: Process, known: Known, facts: Facts, depth: int) -> bool:

@@ -23,6 +23,7 @@ from tellwire.core.mail.drafts import check_re, context_of, remember, sent_earli
 from tellwire.core.mail.recipients import TO_SEVERAL, admit, correlate, status_of, told_again
 from tellwire.core.mail.room import has_room
 from tellwire.core.mail.routing import ON_LINK, Route, check_broadcast, route
+from tellwire.core.operator.person import note_speaker
 from tellwire.core.operator.questions import note_asked, with_choices
 from tellwire.core.record.space import check_kept
 from tellwire.core.state import Agent, Receipt, State
@@ -71,6 +72,8 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
     )
     if sender.turns or sender.hops > 0:
         event = chained(event, sender, reached, context)
+    if sender.name == OPERATOR:
+        evidence = [*note_speaker(sender, context), *evidence]
     seq = state.seq + len(evidence) + 1
     after = settle_sent(state, sender, event, seq, context) if state.children else []
     sent = Sent(id=format_id("m", seq), status=status, note=note, why=why, recipients=outcomes)

@@ -88,6 +88,22 @@ def join_operator(state: State, operation: RegisterAgent) -> Decision:
     return Decision(looks)
 
 
+def note_speaker(operator: Agent, context: Context) -> list[SessionStarted]:
+    """Which process speaks as the operator, for the audit; nothing if it is the one that spoke before."""
+    process = context.caller.process
+    if not process or operator.process == process:
+        return []
+    return [
+        SessionStarted(
+            operator.id,
+            "",
+            capabilities=operator.capabilities,
+            metadata=operator.metadata,
+            process=process,
+        )
+    ]
+
+
 def check_stays(agent: Agent) -> None:
     """The operator does not leave, and is not forgotten.
 
