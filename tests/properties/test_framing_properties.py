@@ -134,7 +134,7 @@ FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
     "\ud800-\udfff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
-OUR_TAG = re.compile(r"<[^\w<>[¦]*peer[\s._-]*(?:message|context)", re.IGNORECASE)
+OUR_TAG = re.compile(r"<[^\w<>[({¦]*peer[\s._-]*(?:message|context)", re.IGNORECASE)
 CODE = [
     *[
         "List<int>",
