@@ -179,3 +179,18 @@ def mcp_session(name: str) -> str:
     lines.insert(1, json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
     said = " ".join(shlex.quote(line) for line in lines)
     return f"printf '%s\\n' {said} | {command('mcp', '--name', name)}"
+
+
+async def open_gate(gate: Path) -> None:
+    """Let a program go on that waits for a line of a pipe; never wait for one that is not there."""
+
+    def opened() -> bool:
+        try:
+            pipe = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return False
+        os.write(pipe, b"go\n")
+        os.close(pipe)
+        return True
+
+    await until(opened, what="a program at the gate")

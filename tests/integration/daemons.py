@@ -134,13 +134,15 @@ class Sshd:
 
 
 def cron(home: Home, folder: Path, script: str) -> list[str]:
-    """The command line of a cron that runs a script when it starts, and leaves its pid behind."""
+    """The command line of a cron that nobody but init is above, runs a script at once, and leaves its pid."""
     job = folder / "job.sh"
     job.write_text(script)
     jobs = folder / "etc" / "cron.d" / "jobs"
     jobs.parent.mkdir(parents=True, exist_ok=True)
     jobs.write_text(f"TELLWIRE_HOME={home.path}\n@reboot root sh {job}\n")
-    return inside(folder, "sh", "-c", f"cron && cat /run/crond.pid > {shlex.quote(str(folder / 'cron.pid'))}")
+    pid, log = (shlex.quote(str(folder / name)) for name in ("cron.pid", "cron.log"))
+    begin = f"echo $$ > {pid}; exec /usr/sbin/cron -f > {log} 2>&1 < /dev/null"
+    return ["setsid", "-f", *inside(folder, "sh", "-c", begin)]
 
 
 async def end(pid_file: Path) -> None:

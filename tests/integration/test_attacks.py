@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tellwire
-from tests.integration.attacks import ORPHANED, Captive, Shell, at_work, command, mcp_session
+from tests.integration.attacks import ORPHANED, Captive, Shell, at_work, command, mcp_session, open_gate
 from tests.integration.mcp_world import open_shims
 from tests.integration.tmux import Tmux
 from tests.integration.world import Home, Join, take, until
@@ -116,7 +116,7 @@ async def test_what_an_agent_leaves_behind_when_it_ends_is_no_more_than_it_was(
     inner = f"read < {gate}; script -qec {shlex.quote(SEND)} /dev/null; {AS_CAROL}; echo $? > {code}"
     await captive.run(f"setsid -f bash -c {shlex.quote(inner)} > {out} 2>&1")
     await captive.quit()
-    await asyncio.to_thread(gate.write_text, "go\n")
+    await open_gate(gate)
     await until(lambda: code.exists() and code.read_text(), what="it has spoken")
     assert code.read_text() != "0\n", out.read_text()
     assert await senders(bob) == set()
@@ -301,7 +301,7 @@ async def test_a_daemon_that_is_older_than_the_agent_runs_scripts_and_opens_term
     folder = tmp_path / "agent"
     folder.mkdir()
     async with at_work(home, folder):
-        await asyncio.to_thread(gate.write_text, "go\n")
+        await open_gate(gate)
         await until(lambda: code.exists() and code.read_text(), what="the daemon has done its work")
         assert code.read_text() == "0\n"
         assert [message.sender for message in await take(bob, 3)] == ["nightly", "nightly", "operator"]

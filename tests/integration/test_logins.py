@@ -14,7 +14,7 @@ import pytest
 
 import tellwire
 from tests.integration import daemons
-from tests.integration.attacks import Captive, Ended, Shell, at_work, command
+from tests.integration.attacks import Captive, Ended, Shell, at_work, command, open_gate
 from tests.integration.daemons import Sshd
 from tests.integration.test_attacks import AS_CAROL, INBOX, SEND, senders, waits
 from tests.integration.world import Home, Join, take, until
@@ -214,7 +214,7 @@ def job(folder: Path) -> str:
 
 async def let_run(folder: Path) -> None:
     """Open the gate before the job, and wait for its end."""
-    await asyncio.to_thread((folder / "gate").write_text, "go\n")
+    await open_gate(folder / "gate")
     await until((folder / "done").exists, what="cron runs the job")
 
 
@@ -240,7 +240,7 @@ async def test_a_cron_that_an_agent_starts_gives_it_no_more_than_a_fresh_name(
     _shell, captive, bob = world
     words = daemons.cron(home, folder, job(folder))
     try:
-        await captive.run(f"setsid -f {shlex.join(words)} > /dev/null 2>&1")
+        await captive.run(f"{shlex.join(words)} > /dev/null 2>&1")
         await let_run(folder)
         assert (folder / "as-nobody").read_text() != "0\n"
         assert "private" not in (folder / "as-carol").read_text()
