@@ -74,7 +74,7 @@ async def test_each_client_is_a_child_that_gets_its_task_and_tells_its_result_on
         assert await family.children() == []
         shown = (await family.run("children")).stdout
         assert f"kid ({family.clients[short].kind} of boss) has ended" in shown
-        assert f"what it said last is {result.id}." in shown
+        assert f"its last answer is {result.id}." in shown
         assert await family.alice.scopes() == []
         await family.nothing_more()
 
@@ -127,7 +127,7 @@ async def test_what_a_client_asks_its_human_is_not_answered_for_them(tmp_path: P
             error = json.loads(done.stderr)["error"]["message"]
             assert reason in error
             assert shown in error
-            assert f"start {short} once in {strange} and answer" in error
+            assert f"start {short} once in {strange}, answer, then spawn again" in error
         done = await family.spawn("kid", "claude", "--headless", "--cwd", str(strange))
         assert "It asks whether the folder is trusted" in done.stderr, "without a window it would not ask"
         done = await family.spawn("kid", "codex", words=())
