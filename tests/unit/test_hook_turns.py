@@ -132,8 +132,8 @@ def test_a_hook_that_is_registered_twice_ends_one_turn(turns: Turns, clock: Cloc
 
 def test_a_session_that_ends_behind_a_whole_answer_ended_its_turn(turns: Turns) -> None:
     turns.see(event("prompt", prompt="Work."))
-    turns.see(event("other", continues=True, final_text="Done."))
-    assert told(turns.end_session()) == [("t1", "ended", "Done.")]
+    turns.see(event("other", continues=True, final_text="Done.", ending="e1"))
+    assert told(turns.end_session()) == [("e1", "ended", "Done.")], "as the client itself will call this end"
     assert turns.end_session() == []
 
 

@@ -57,6 +57,8 @@ class Turn(msgspec.Struct, kw_only=True):
     """How often it finally said something, and went on."""
     is_told: bool = False
     """What it said last was reported as a part; if nothing keeps it going, that was its end."""
+    ending: str = ""
+    """The client's id of the end that the answer below would be."""
     answer: str = ""
     """All that the model said, if nothing followed: the end, if the client leaves without telling one."""
 
@@ -100,7 +102,7 @@ class Turns:
             case "session_ended":
                 return self.end_session()
             case "other" if event.continues and self.current is not None:
-                self.current.answer = event.final_text
+                self.current.answer, self.current.ending = event.final_text, event.ending
                 return []
             case _:
                 return []
@@ -198,8 +200,10 @@ class Turns:
 
     def end_session(self) -> list[Ending]:
         """The session is over. A client that runs one turn may leave before it has told how that ended."""
-        answer = "" if self.current is None else self.current.answer
-        return self.end("ended", answer) if answer.strip() else self.end("interrupted")
+        turn = self.current
+        if turn is None or not turn.answer.strip():
+            return self.end("interrupted")
+        return self.end("ended", turn.answer, turn.ending)  # should it be told after all, it counts once
 
     def _is_repeated(self, event: HookEvent) -> bool:
         word, text, at = self._last

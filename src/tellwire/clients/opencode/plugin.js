@@ -29,6 +29,10 @@ const headless = process.argv[2] === "run"
 const pause = (ms) => new Promise((done) => setTimeout(done, ms).unref?.())
 const within = (work, ms) => Promise.race([work, pause(ms)])
 
+// The id of a turn's end, by which the broker counts it once, however often it is told.
+let endings = 0
+const newEnding = () => `${Date.now().toString(36)}.${process.pid}.${++endings}`
+
 // What the broker says to one request. Not by fetch, which may go through a proxy: the token is for this machine only.
 // While no broker runs anybody may listen on its port: whoever does has to prove first that it knows the token.
 const exchange = (path, body, signal) =>
@@ -156,7 +160,8 @@ export const Tellwire = async ({ client, directory }) => {
   // What is busy is not woken: the end of a turn is told until a broker has heard it, or the next turn begins.
   const tellEnd = async (id, event, more) => {
     const it = session(id)
-    const ending = `${Date.now().toString(36)}.${process.pid}`
+    const ending = it.ending ?? newEnding()
+    it.ending = undefined
     const isHeard = async (patient) => {
       it.held = headless ? {} : await held(id) // a process that is about to end has no time for it
       return (await tell(id, event, { ...more, ...it.held, ending }, patient)) !== undefined
@@ -271,7 +276,7 @@ export const Tellwire = async ({ client, directory }) => {
     const it = session(id)
     answer(it)
     if (headless && it.text && it.child === false) void tell(id, "busy") // the broker took it for the answer
-    Object.assign(it, { text: "", failed: undefined })
+    Object.assign(it, { text: "", failed: undefined, ending: undefined })
   }
 
   // Why a tool may not write where it wants to. Without a broker it may: nobody else is asked.
@@ -309,7 +314,8 @@ export const Tellwire = async ({ client, directory }) => {
     // In a terminal mail begins the next turn: what was said here is then the end of this one, for all to hear.
     if (!headless) return
     // The process may end before it has told the end of its turn: this is what it said then.
-    const text = await tell(id, "answered", { last_assistant_message: it.text })
+    it.ending = newEnding()
+    const text = await tell(id, "answered", { last_assistant_message: it.text, ending: it.ending })
     if (!text) return
     const said = body(id, text)
     said.body.noReply = true
