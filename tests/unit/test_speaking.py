@@ -141,7 +141,8 @@ def test_tmux_clients_in_a_circle_end() -> None:
 @pytest.mark.requirement("SEC-1")
 def test_a_tmux_client_within_its_own_server_is_looked_at_a_bounded_number_of_times() -> None:
     server = Process(50, 1, "tmux: server")
-    client = [Process(60, 50, "tmux: client", 60, 1, 0, 1), server, Process(1, 0, "init")]
+    detached = Process(55, 50, "bash")
+    client = [Process(60, 55, "tmux: client", 60, 1, 1, 1), detached, server, Process(1, 0, "init")]
     facts = Facts(clients=[client], suspect=[50])
     assert judge(client, Known({}), facts).kind != "operator", "nobody is seen to look at it"
 
