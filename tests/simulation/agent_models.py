@@ -250,7 +250,6 @@ class Claude(Model):
         self.begun.clear()
         added = self.given(await self.hook("SessionStart", source="clear"))
         self.entries += added
-        self.late = added
 
     async def resume(self) -> None:
         self.entries = [*self.begun, *self.entries]  # the file still has what an Esc has dropped

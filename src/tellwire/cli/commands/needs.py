@@ -25,7 +25,7 @@ NOTHING = "Nothing waits for you.\n"
 
 
 @click.command()
-@click.option("--limit", default=50, help="At most so many (50).", metavar="N")
+@click.option("--limit", default=50, help="Show at most N (default 50).", metavar="N")
 @json_option
 @performs(ListNeeds)
 def needs(*, limit: int, as_json: bool) -> int:
