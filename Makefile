@@ -1,6 +1,6 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference format kills fuzz bench bench-quick clean
+.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference format kills fuzz bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
@@ -22,18 +22,22 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## prepare .venv, and nothing else (PYTHON=python3.13 chooses the interpreter)
-	@PYTHON='$(PYTHON)' scripts/setup
+setup: ## install tellwire into .venv, and nothing else (PYTHON=python3.13 chooses the interpreter)
+	@PYTHON='$(PYTHON)' scripts/setup run
+
+dev-setup:
+	@PYTHON='$(PYTHON)' scripts/setup dev
 
 bench-setup:
-	@PYTHON='$(PYTHON)' scripts/setup redis-server
+	@PYTHON='$(PYTHON)' scripts/setup dev redis-server
 
 up: setup ## run the broker in the foreground
 	@exec $(BIN)/tellwire up
 
 test-setup:
-	@PYTHON='$(PYTHON)' scripts/setup zsh tmux
+	@PYTHON='$(PYTHON)' scripts/setup dev zsh tmux
 	@scripts/setup-debs openssh-server openssh-client sudo cron
+	@scripts/setup-wheels
 
 # Six at a time on two cores: the tests of processes wait more than they work. All tests of a file run in one
 # worker, the longest files first (tests/conftest.py). The counter counts tests that are done.
@@ -41,11 +45,11 @@ test: test-setup ## run the whole test suite, but for what needs foreign program
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		-o console_output_style=count --ignore=tests/mcp --ignore=tests/end_to_end
 
-node-setup: setup
+node-setup: dev-setup
 	@scripts/setup-node
 
-client-setup: setup
-	@PYTHON='$(PYTHON)' scripts/setup tmux
+client-setup: dev-setup
+	@PYTHON='$(PYTHON)' scripts/setup dev tmux
 	@scripts/setup-clients
 
 # Two at a time: a client waits more than it works. What fails is played again, alone, at most twice, and each run
@@ -59,7 +63,7 @@ test-clients: client-setup ## the real agent CLIs through tellwire, against a sc
 test-mcp: node-setup ## let the MCP Inspector and the conformance suite test the MCP server
 	@$(BIN)/python -m pytest tests/mcp
 
-check: setup ## formatting, lint, types, layers, the requirements manifest
+check: dev-setup ## formatting, lint, types, layers, the requirements manifest
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/basedpyright
@@ -67,17 +71,17 @@ check: setup ## formatting, lint, types, layers, the requirements manifest
 	@$(BIN)/python scripts/reference.py --check
 	@$(BIN)/python -m pytest -q tests/test_requirements.py
 
-reference: setup ## write docs/reference.md from the code
+reference: dev-setup ## write docs/reference.md from the code
 	@$(BIN)/python scripts/reference.py
 
-format: setup ## format the code and apply the safe lint fixes
+format: dev-setup ## format the code and apply the safe lint fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-kills: setup ## kill the broker N times under load and count what is lost (N=1000)
+kills: dev-setup ## kill the broker N times under load and count what is lost (N=1000)
 	@$(BIN)/python -m tests.integration.kills --kills $(N)
 
-fuzz: setup ## try changed input on the doors of a real broker (MINUTES=10)
+fuzz: dev-setup ## try changed input on the doors of a real broker (MINUTES=10)
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 bench: bench-setup ## measure tellwire against Redis Streams and the naive broker
@@ -87,5 +91,5 @@ bench-quick: bench-setup ## the same in a minute, with wider error bars
 	@$(BIN)/python -m bench --quick
 
 clean: ## remove .venv, caches and build output
-	rm -rf .venv .venv.lock .node .clients .debs build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache
+	rm -rf .venv .venv.lock .node .clients .debs .wheels build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

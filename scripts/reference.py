@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tellwire.core.limits import Limits
+from tellwire.protocol.docs import field_docs, field_types
 from tellwire.protocol.errors import ERRORS
 from tellwire.protocol.operations import OPERATIONS
 from tellwire.settings import NAMES, Settings
@@ -23,33 +23,9 @@ Generated from the code by `make reference`; do not edit it by hand.
 """
 
 
-def field_words(kind: type) -> dict[str, str]:
-    """The words that stand below each field of a class."""
-    body = ast.parse(inspect.getsource(kind)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    words: dict[str, str] = {}
-    for field, below in zip(body.body, body.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            text = below.value if isinstance(below, ast.Expr) else None
-            if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                words[field.target.id] = " ".join(text.value.split())
-    return words
-
-
-def type_words(kind: type) -> dict[str, str]:
-    """The type of each field as it is written in the class."""
-    body = ast.parse(inspect.getsource(kind)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    return {
-        field.target.id: ast.unparse(field.annotation)
-        for field in body.body
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-    }
-
-
 def fields_table(kind: type[Any]) -> list[str]:
     """One row for each field."""
-    words, types = field_words(kind), type_words(kind)
+    words, types = field_docs(kind), field_types(kind)
     fields = msgspec.structs.fields(kind)
     if not fields:
         return ["No fields."]
@@ -98,7 +74,7 @@ def settings() -> list[str]:
         "| setting | default | |",
         "|---|---|---|",
     ]
-    words = {**field_words(Settings), **field_words(Limits)}
+    words = {**field_docs(Settings), **field_docs(Limits)}
     known = {field.name: field for kind in (Settings, Limits) for field in msgspec.structs.fields(kind)}
     rows += [f"| `{name}` | `{default_of(known[name])!r}` | {words.get(name, '')} |" for name in NAMES]
     return [*rows, ""]

@@ -9,7 +9,7 @@ from tellwire.clients import BY_KIND, CLIENTS
 from tellwire.clients.client import Client
 from tellwire.clients.plugin import PluginTranscript
 from tellwire.relay import writes
-from tellwire.sessions.guard_files import WRITES
+from tellwire.sessions.gate_files import WRITES
 
 PROMPTS = {each.kind: each.screen.prompt for each in CLIENTS}
 EVENTS = {each.kind: each.writes.event for each in CLIENTS}

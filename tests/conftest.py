@@ -14,18 +14,20 @@ settings.register_profile("tellwire", deadline=None)
 settings.load_profile("tellwire")
 
 LONGEST = (
+    "integration/test_threads.py",
+    "surfaces/test_cli_terminal.py",
     "integration/test_mcp_kills.py",
     "integration/test_shim.py",
+    "integration/test_launch_kills.py",
     "integration/test_kills.py",
-    "integration/test_threads.py",
-    "integration/test_fuzz.py",
-    "integration/test_guarding.py",
-    "integration/test_spawning.py",
     "integration/test_life.py",
     "integration/test_ownership.py",
+    "integration/test_guarding.py",
+    "integration/test_spawning.py",
+    "integration/test_crowds.py",
+    "integration/test_links.py",
+    "integration/test_mcp_receipts.py",
     "surfaces/test_cli_speaking.py",
-    "surfaces/test_mcp_tools.py",
-    "surfaces/test_mcp_network.py",
     "test_requirements.py",
 )
 """Files that a worker of several begins with: a long one at the end would keep the others waiting."""

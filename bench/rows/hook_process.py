@@ -18,7 +18,7 @@ from bench.report import Section, compare
 from bench.rows.stored import BARE_PYTHON
 from bench.turns import by_turns
 from bench.workshop import Workshop, value_detail
-from tellwire.client.blocking import BlockingAgent
+from tellwire.sdk.blocking import BlockingAgent
 
 EMPTY_ROW = "hook process, nothing waiting"
 MAIL_ROW = "hook process, one message"

@@ -15,10 +15,10 @@ from bench.process import wait_for_quiet
 from bench.report import Section, Target, compare
 from bench.rounds import interleave
 from bench.workshop import Workshop, part_detail
-from tellwire.client.agent import profile_of
-from tellwire.client.inbox import Inbox
 from tellwire.protocol.operations.messages import Offer
-from tellwire.sdk import client_options
+from tellwire.sdk.connect import broker_address
+from tellwire.sdk.inbox import LocalInbox
+from tellwire.sdk.membership import profile_of
 from tellwire.settings import load_settings
 
 RECEIVERS = 100
@@ -38,7 +38,7 @@ class FanOut:
     ack_us: float
 
 
-class NotingInbox(Inbox):
+class NotingInbox(LocalInbox):
     """Tells when something has come."""
 
     def __init__(self, came: asyncio.Event) -> None:
@@ -54,8 +54,8 @@ class Receiver(tellwire.Agent):
     """A member that notes when an offer has come, before anything is done with it."""
 
     def __init__(self, engine: TellwireEngine, name: str) -> None:
-        options = client_options(load_settings(home=engine.home), program="bench", autostart=False)
-        super().__init__(options, profile_of(name, kind="script", capabilities=[], metadata=None))
+        address = broker_address(load_settings(home=engine.home), program="bench", autostart=False)
+        super().__init__(address, profile_of(name, kind="script", capabilities=[], metadata=None))
         self.offered = asyncio.Event()
         self._inbox = NotingInbox(self.offered)
 
@@ -92,7 +92,7 @@ async def _measure(engine: TellwireEngine, bodies: Bodies) -> FanOut:
         for first in range(0, RECEIVERS, CONNECT_TOGETHER):
             part = receivers[first : first + CONNECT_TOGETHER]
             await asyncio.gather(*(stack.enter_async_context(receiver) for receiver in part))
-        link = await sender.open_link([receiver.name for receiver in receivers])
+        link = await sender.links.open([receiver.name for receiver in receivers])
         await _settle(receivers)
         last_s: list[float] = []
         ack_s: list[float] = []

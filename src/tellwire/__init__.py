@@ -17,10 +17,10 @@ TYPE_CHECKING = False  # importing it from typing would cost the command line fo
 if TYPE_CHECKING:
     from typing import Any
 
-    from tellwire.client.agent import Agent, Message, Peer, Receipt, Status
-    from tellwire.client.blocking import BlockingAgent
     from tellwire.protocol.errors import TellwireError
-    from tellwire.sdk import connect, connect_sync
+    from tellwire.sdk.agent import Agent, Message, Peer, Receipt, Status
+    from tellwire.sdk.blocking import BlockingAgent
+    from tellwire.sdk.connect import connect, connect_sync, watch
 
 __all__ = [
     "Agent",
@@ -33,18 +33,20 @@ __all__ = [
     "__version__",
     "connect",
     "connect_sync",
+    "watch",
 ]
 
 _HOMES = {
-    "Agent": "tellwire.client.agent",
-    "BlockingAgent": "tellwire.client.blocking",
-    "Message": "tellwire.client.agent",
+    "Agent": "tellwire.sdk.agent",
+    "BlockingAgent": "tellwire.sdk.blocking",
+    "Message": "tellwire.sdk.agent",
     "TellwireError": "tellwire.protocol.errors",
-    "Peer": "tellwire.client.agent",
-    "Receipt": "tellwire.client.agent",
-    "Status": "tellwire.client.agent",
-    "connect": "tellwire.sdk",
-    "connect_sync": "tellwire.sdk",
+    "Peer": "tellwire.sdk.agent",
+    "Receipt": "tellwire.sdk.agent",
+    "Status": "tellwire.sdk.agent",
+    "connect": "tellwire.sdk.connect",
+    "connect_sync": "tellwire.sdk.connect",
+    "watch": "tellwire.sdk.connect",
 }
 
 

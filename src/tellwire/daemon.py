@@ -32,7 +32,8 @@ from tellwire.broker.server import Server, connection_factory
 from tellwire.broker.ticker import SLOW_BEAT_S, Ticker
 from tellwire.children.asking import Asking, AskTimes
 from tellwire.children.launcher import Launcher, LaunchTimes
-from tellwire.core.agents.speaking import Verdict
+from tellwire.core.agents.speaking import Identity
+from tellwire.core.mail import framing
 from tellwire.core.operator.person import is_operator
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import Done
@@ -45,11 +46,11 @@ from tellwire.sessions.diagnosis import Diagnostician
 from tellwire.settings import Settings
 from tellwire.store.losses import acknowledge_losses, find_losses
 from tellwire.store.sqlite_journal import SqliteJournal
-from tellwire.system.attached import attached_clients
 from tellwire.system.tasks import Tasks
+from tellwire.system.terminals import attached_clients
 from tellwire.system.threads import in_thread
 from tellwire.version import VERSION
-from tellwire.wiring import Inside, SessionTimes
+from tellwire.wiring import SessionDoors, SessionTimes
 
 log = logging.getLogger("tellwire.daemon")
 
@@ -76,6 +77,8 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
     """How long tmux is waited for when it has to tell who looks at a terminal."""
     sessions: SessionTimes = SessionTimes()
     slow_beat_s: float = SLOW_BEAT_S
+    warm_up_s: float = 2.0
+    """A new broker first answers those who wait for it; then it prepares what takes long."""
 
 
 def run(settings: Settings, *, ready: Callable[[], None], times: Times | None = None) -> None:
@@ -170,11 +173,11 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
     _calm_collector()
     losses = _make_losses(engine, settings)
     keeping = _make_housekeeping(engine, journal, settings, times)
-    server, inside = _make_doors(engine, settings, times)
+    server, doors = _make_doors(engine, settings, times)
     launcher, asking = _make_children(engine, server, settings, times)
     stop = asyncio.Event()
     _answer_for_broker(engine, server, settings, losses, stop)
-    _answer_diagnoses(engine, journal, inside, settings)
+    _answer_diagnoses(engine, journal, doors, settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     factory = connection_factory(server)
@@ -193,8 +196,8 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
     )
     keeping.after_commit()
     async with asyncio.TaskGroup() as tasks:
-        works = (ticker.run(), inside.listen(), launcher.watch(), ownership.watch(settings.beat_s))
-        running = [tasks.create_task(work) for work in works]
+        works = (ticker.run(), doors.listen(), launcher.watch(), ownership.watch(settings.beat_s))
+        running = [tasks.create_task(work) for work in (*works, _warm_up(times.warm_up_s))]
         await stop.wait()
         await asking.drain()
         for task in running:
@@ -202,13 +205,18 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
     log.info("broker stops")
     ownership.close()
     server.dismiss_all()
-    await inside.shims.drain()
+    await doors.shims.drain()
     ticker.note_refusals()
     await asyncio.sleep(0)  # let the last bytes leave
     while engine.scheduled:  # noqa: ASYNC110 - the loop has to turn for the last tick
         await asyncio.sleep(0)
     keeping.finish()
     journal.close()
+
+
+async def _warm_up(after_s: float) -> None:
+    await asyncio.sleep(after_s)
+    await asyncio.to_thread(framing.prepare)
 
 
 def _start_engine(settings: Settings, journal: SqliteJournal) -> Engine:
@@ -247,11 +255,11 @@ def _make_housekeeping(
         times=times.housekeeping,
     )
     engine.commits.observe(keeping.after_commit)
-    engine.handlers.answer(PurgeHistory, keeping.purge, exclusive=True)
+    engine.handlers.answer(PurgeHistory, keeping.purge)
     return keeping
 
 
-def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Server, Inside]:
+def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Server, SessionDoors]:
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     descriptors = DESCRIPTORS if descriptors == resource.RLIM_INFINITY else descriptors
     http_max = min(HTTP_CONNECTIONS_MAX, descriptors // 4)
@@ -265,7 +273,7 @@ def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Serve
         attached=attached_clients,
         beside=partial(_judge_beside, times.judge_s),
     )
-    inside = Inside(
+    doors = SessionDoors(
         engine,
         server,
         settings.home,
@@ -275,11 +283,11 @@ def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Serve
         http_connections_max=http_max,
         times=times.sessions,
     )
-    return server, inside
+    return server, doors
 
 
 def _judge_beside(
-    within_s: float, work: Callable[[], Verdict], then: Callable[[Verdict | None], None]
+    within_s: float, work: Callable[[], Identity], then: Callable[[Identity | None], None]
 ) -> None:
     """Find out in a thread who calls: tmux is asked, and may not answer."""
 
@@ -318,13 +326,15 @@ def _make_children(
     return launcher, asking
 
 
-def _answer_diagnoses(engine: Engine, journal: SqliteJournal, inside: Inside, settings: Settings) -> None:
+def _answer_diagnoses(
+    engine: Engine, journal: SqliteJournal, doors: SessionDoors, settings: Settings
+) -> None:
     diagnostician = Diagnostician(
         engine,
         journal,
-        inside.hooks,
+        doors.tracker.faults,
         contact_of=engine.contact_of,
-        port=lambda: inside.http.port,
+        port=lambda: doors.http.port,
         typing=settings.typing,
     )
     engine.handlers.answer(Diagnose, diagnostician.answer)

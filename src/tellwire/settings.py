@@ -63,12 +63,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def log(self) -> Path:
-        """The broker's log."""
         return self.home / "broker.log"
 
     @property
     def lock(self) -> Path:
-        """Held by the running broker."""
+        """The file that the running broker has locked."""
         return self.home / "broker.lock"
 
     @property

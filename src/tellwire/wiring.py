@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,12 +19,12 @@ from tellwire.mcp.door import ShimDoor
 from tellwire.mcp.session import ShimTimes
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.sessions import GetSessionData
-from tellwire.sessions.doors.hook_http import HttpHooks, HttpTimes
+from tellwire.sessions.doors.hook_http import HookResponder, HttpAccess, HttpConnection, HttpTimes
 from tellwire.sessions.doors.hook_socket import ANSWER_S, HookDoor, WaiterDoor
 from tellwire.sessions.doors.http_listener import HttpDoor
 from tellwire.sessions.doors.plugin_poll import PluginDoor, PluginTimes
-from tellwire.sessions.guard_files import Guards
-from tellwire.sessions.tracker import Hooks, HookTimes
+from tellwire.sessions.gate_files import GuardFiles
+from tellwire.sessions.tracker import HookTimes, SessionTracker
 from tellwire.sessions.transcript_view import READ_S, SessionReader
 from tellwire.sessions.typing import TypingTimes, Typist
 from tellwire.sessions.waking import Wakers
@@ -50,8 +49,8 @@ class SessionTimes(msgspec.Struct, frozen=True, kw_only=True):
     typing: TypingTimes = TypingTimes()
 
 
-class Inside:
-    """Built by the daemon, after the engine and the server."""
+class SessionDoors:
+    """Everything that serves programs inside a client's session; built after the engine and the server."""
 
     def __init__(
         self,
@@ -65,55 +64,54 @@ class Inside:
         http_connections_max: int = 256,
         times: SessionTimes,
     ) -> None:
-        marks = home / "marks"
-        shutil.rmtree(marks, ignore_errors=True)  # of processes long gone
         clients, wakers = {each.kind: each.opened() for each in CLIENTS}, Wakers()
-        self.hooks = hooks = Hooks(
+        self.tracker = tracker = SessionTracker(
             engine,
             clients,
-            marks,
+            home / "marks",
             wakers=wakers,
             owner_above=server.above,
             checkpoint_prompt=checkpoint_prompt,
             times=times.hooks,
         )
-        guards = Guards(engine, engine.commits, home / "guards")
+        guards = GuardFiles(engine, engine.commits, home / "guards")
         guarding = Guarding(
-            engine, engine.refusals, hooks, guards, clients, owner_above=server.above, times=times.guard
+            engine, engine.refusals, tracker, guards, clients, owner_above=server.above, times=times.guard
         )
-        plugins = PluginDoor(hooks, guarding, clients, times=times.plugins)
-        typist = Typist(hooks, enabled=typing, times=times.typing)
-        waiters = WaiterDoor(hooks, server)
-        _add_wakers(wakers, clients, hooks, Doors(waiters, plugins, typist))
-        reader = SessionReader(engine, hooks, told=plugins.ask, capture=typist.capture, within_s=times.read_s)
+        plugins = PluginDoor(tracker, guarding, clients, times=times.plugins)
+        typist = Typist(tracker.access, enabled=typing, times=times.typing)
+        waiters = WaiterDoor(tracker, server.connections)
+        _add_wakers(wakers, clients, tracker, Doors(waiters, plugins, typist))
+        told, capture = plugins.ask, typist.capture
+        reader = SessionReader(engine, tracker, told=told, capture=capture, within_s=times.read_s)
         engine.handlers.defer(GetSessionData, reader.begin)
         self.shims = ShimDoor(
             engine,
-            server,
+            server.connections,
+            server.origins,
             home,
-            judge=hooks,
-            threads=hooks.recognition.threads,
+            judge=tracker,
+            threads=tracker.owners.threads,
             offline_after_s=offline_after_s,
             times=times.shims,
         )
-        self.http = HttpListener(
-            hooks, guarding, plugins, server, home, connections_max=http_connections_max, times=times
-        )
+        responder = HookResponder(tracker, guarding, plugins, answer_s=times.hook_answer_s)
+        self.http = HttpListener(responder, server, home, connections_max=http_connections_max, times=times)
         server.add_door("shim", self.shims)
         server.add_door("waiter", waiters)
-        server.add_door("hook", HookDoor(hooks, guarding, server, answer_s=times.hook_answer_s))
+        server.add_door("hook", HookDoor(tracker, guarding, server.connections, answer_s=times.hook_answer_s))
 
     async def listen(self) -> None:
         """Go on with the sessions that an earlier broker knew, and serve HTTP, until cancelled."""
-        self.hooks.recall()
-        self.hooks.take_starts()
-        self.hooks.go_on()
+        self.tracker.recall()
+        self.tracker.take_starts()
+        self.tracker.go_on()
         await self.http.run()
 
 
-def _add_wakers(wakers: Wakers, clients: Mapping[str, Client], hooks: Hooks, doors: Doors) -> None:
+def _add_wakers(wakers: Wakers, clients: Mapping[str, Client], tracker: SessionTracker, doors: Doors) -> None:
     for kind, client in clients.items():
-        wakers.add(kind, client.wakers(hooks, doors, hooks.recognition.threads.of(kind)))
+        wakers.add(kind, client.wakers(tracker.access, doors, tracker.owners.threads.of(kind)))
 
 
 class HttpListener:
@@ -121,9 +119,7 @@ class HttpListener:
 
     def __init__(
         self,
-        hooks: Hooks,
-        guarding: Guarding,
-        plugins: PluginDoor,
+        responder: HookResponder,
         server: Server,
         home: Path,
         *,
@@ -131,9 +127,7 @@ class HttpListener:
         times: SessionTimes,
     ) -> None:
         self._times = times
-        self._hooks = hooks
-        self._guarding = guarding
-        self._plugins = plugins
+        self._responder = responder
         self._server = server
         self._home = home
         self._connections_max = connections_max
@@ -149,11 +143,11 @@ class HttpListener:
         while (door := self._open(endpoint)) is None:  # noqa: ASYNC110 - nobody tells when a port is free
             await asyncio.sleep(self._times.endpoint_s)
         self.port = endpoint.port
-        self._server.sweeps.append(door.sweep)
+        self._server.connections.add_sweep(door.sweep)
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            self._server.sweeps.remove(door.sweep)
+            self._server.connections.remove_sweep(door.sweep)
             door.close()
 
     def _endpoint(self) -> HookEndpoint | None:
@@ -164,27 +158,18 @@ class HttpListener:
             return None
 
     def _open(self, endpoint: HookEndpoint) -> HttpDoor | None:
-        token, port = endpoint.token, endpoint.port
+        port, access, times = endpoint.port, HttpAccess(endpoint.token, endpoint.port), self._times.http
 
-        def make(door: HttpDoor) -> HttpHooks:
-            return HttpHooks(
-                door,
-                self._hooks,
-                self._guarding,
-                self._plugins,
-                token=token,
-                port=port,
-                answer_s=self._times.hook_answer_s,
-                times=self._times.http,
-            )
+        def make(door: HttpDoor) -> HttpConnection:
+            return HttpConnection(door, access, self._responder, times)
 
         try:
             return HttpDoor(
                 port,
                 make,
-                self._server.strangers,
+                self._server.strangers.note,
                 connections_max=self._connections_max,
-                times=self._times.http,
+                times=times,
             )
         except OSError as error:
             if not self._is_told:

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tellwire.clients.client import Client, Place, Programs, Target
+from tellwire.clients.client import Client, InstallPlace, Programs, Target
 from tellwire.clients.entries import Hooks
 from tellwire.clients.events import HookEvent, Verdict
 from tellwire.clients.plugin import HOOKS, PluginTranscript
 from tellwire.clients.said import read_entries
 from tellwire.install.entries import find_lacks
-from tellwire.install.spec import dialect_of
+from tellwire.install.formats import format_of
 from tellwire.relay.guard import REASON
 from tellwire.relay.writes import written_paths
-from tellwire.sessions.guard_files import facts_of
+from tellwire.sessions.gate_files import facts_of
 from tellwire.system.screens import Shown, read_input
 
 MARK = "id=m4f2k from=backend"
@@ -147,7 +147,7 @@ def _writes(client: Client, samples: Samples) -> Iterator[str]:
 def _install(client: Client, samples: Samples) -> Iterator[str]:
     del samples
     for scope in ("user", "project"):
-        place = Place(home="/home/user", project="/home/user/project", scope=scope, env={})
+        place = InstallPlace(home="/home/user", project="/home/user/project", scope=scope, env={})
         targets = client.targets(place, PROGRAMS)
         if "mcp_shim.py" not in json.dumps([str(each.entries) for each in targets]):
             yield f"`targets` for a {scope} does not start tellwire's MCP server."
@@ -160,7 +160,7 @@ def _install(client: Client, samples: Samples) -> Iterator[str]:
 
 
 def _target(target: Target) -> Iterator[str]:
-    dialect = dialect_of(target)
+    dialect = format_of(target)
     text = dialect.apply("", target.entries)
     if find_lacks(dialect.load(text), target.entries):
         yield f"an empty {Path(target.path).name} lacks some entries after an installation."

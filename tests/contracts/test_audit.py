@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.core.mail.digests import digest_of
+from tellwire.core.mail.drafts import digest_of
 from tellwire.core.record.stored import Commit, StoredMessage
 from tellwire.core.state import State, format_snapshot
 from tellwire.protocol.errors import TellwireError
@@ -23,9 +23,8 @@ from tellwire.protocol.events import (
     MessageQueued,
     format_batch,
 )
-from tellwire.store.audit import Verdict, export, verify
-from tellwire.store.chain import next_hash
-from tellwire.store.head import head_path, load_head
+from tellwire.store.audit import AuditResult, export, verify
+from tellwire.store.chain import head_path, load_head, next_hash
 from tellwire.store.sqlite_journal import SqliteJournal
 from tests.unit.mesh import refused
 
@@ -77,7 +76,7 @@ def meddle(path: Path, *statements: str) -> None:
         db.commit()
 
 
-def kinds(verdict: Verdict) -> set[str]:
+def kinds(verdict: AuditResult) -> set[str]:
     return {finding.kind for finding in verdict.findings}
 
 

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 
 import tellwire
 from tellwire.clients import CLIENTS
-from tellwire.clients.client import Client, LaunchWords, McpTraits, Place, Programs, Target
+from tellwire.clients.client import Client, InstallPlace, LaunchWords, McpTraits, Programs, Target
 from tellwire.clients.events import HookEvent
 from tellwire.clients.plugin import PluginTranscript
 from tellwire.clients.ports import Doors, SessionPort, Waker
 from tellwire.clients.reader import TranscriptReader
 from tellwire.relay.guard import denial
 from tellwire.relay.starts import start_of
-from tellwire.sessions.client_session import Book
-from tellwire.sessions.guard_files import facts_of
+from tellwire.sessions.client_session import ClientSession
+from tellwire.sessions.gate_files import facts_of
 from tests.contracts.client_contract import MARK, Samples, faults
 from tests.contracts.toy.facts import TOY
 from tests.unit.transcripts import (
@@ -51,7 +51,7 @@ TOY_SAMPLES = Samples(
 SIX = (*CLIENTS, TOY)
 
 
-def no_targets(place: Place, programs: Programs) -> list[Target]:
+def no_targets(place: InstallPlace, programs: Programs) -> list[Target]:
     """Nothing is installed."""
     del place, programs
     return []
@@ -110,15 +110,15 @@ def test_a_sixth_client_is_served_by_its_record_alone(tmp_path: Path) -> None:
     path = tmp_path / "t1.jsonl"
     path.touch()
     names = count(1)
-    book = Book("a1", TOY.opened(), lambda: f"t{next(names)}")
+    session = ClientSession("a1", TOY.opened(), lambda: f"t{next(names)}")
     for what in ("session_started", "prompt"):
-        book.note(HookEvent(what=what, name=what, session="t1", transcript=str(path)))
-    book.hand_over("hook:1:1", [MARK])
-    assert book.judge() == ([], [])
+        session.note(HookEvent(what=what, name=what, session="t1", transcript=str(path)))
+    session.leases.add("hook:1:1", [MARK])
+    assert session.judge() == ([], [])
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"who": "human", "text": f"<peer-message {MARK} age=1s>"}) + "\n")
         file.write(json.dumps({"who": "toy", "text": "I see."}) + "\n")
-    assert book.judge() == (["hook:1:1"], [])
+    assert session.judge() == (["hook:1:1"], [])
 
 
 def test_a_hook_without_a_broker_judges_a_sixth_client_by_the_file(tmp_path: Path) -> None:
@@ -215,9 +215,9 @@ def test_garbage_is_refused_or_understood(client: Client, data: st.DataObject) -
 class Way:
     """A way to wake a client, of which only the place in the list matters."""
 
-    async def wake(self, book: Any, agent: Any) -> bool:
+    async def wake(self, session: Any, agent: Any) -> bool:
         """Never."""
-        del book, agent
+        del session, agent
         return False
 
     def path_of(self, agent: Any) -> None:

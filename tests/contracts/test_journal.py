@@ -9,8 +9,7 @@ import pytest
 
 from tellwire.broker.engine import load_state
 from tellwire.broker.ports import Journal
-from tellwire.core.context import Header, Settled
-from tellwire.core.record.stored import StoredMessage
+from tellwire.core.record.stored import FinalState, Header, StoredMessage
 from tellwire.core.state import State, format_snapshot
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import (
@@ -123,11 +122,11 @@ def settle_some(journal: Journal) -> None:
 
 def expect_settled(journal: Journal) -> None:
     assert journal.settled(1) == {
-        "a2": Settled("answered", "confirm", 11.0),
-        "a3": Settled("read", "reply", 12.0),
+        "a2": FinalState("answered", "confirm", 11.0),
+        "a3": FinalState("read", "reply", 12.0),
     }
-    assert journal.settled(2) == {"a2": Settled("read", "confirm", 10.0)}
-    assert journal.settled(3) == {"a2": Settled("expired", "", 12.0)}
+    assert journal.settled(2) == {"a2": FinalState("read", "confirm", 10.0)}
+    assert journal.settled(3) == {"a2": FinalState("expired", "", 12.0)}
     assert journal.settled(4) == {}
 
 
@@ -156,10 +155,10 @@ def test_what_settles_after_deriving_is_known_too(reopen: Reopen) -> None:
     while journal.derive(100):
         pass
     journal.commit(commit_of(8, MessageAnswered("a2", 2), at=20.0))
-    assert journal.settled(2) == {"a2": Settled("answered", "confirm", 20.0)}
+    assert journal.settled(2) == {"a2": FinalState("answered", "confirm", 20.0)}
     while journal.derive(1):
         pass
-    assert reopen().settled(2) == {"a2": Settled("answered", "confirm", 20.0)}
+    assert reopen().settled(2) == {"a2": FinalState("answered", "confirm", 20.0)}
 
 
 # -- snapshots ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tellwire.store.audit import verify
-from tellwire.store.head import Head, head_path, load_head, save_head
+from tellwire.store.chain import Head, head_path, load_head, save_head
 from tellwire.store.losses import acknowledge_losses, find_losses
 from tellwire.store.sqlite_journal import SqliteJournal
 from tests.contracts.journals import fill, snapshot_at

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tellwire.broker.ports import Journal
-from tellwire.core.record.queries import Query
-from tellwire.core.record.stored import Commit, StoredMessage
+from tellwire.core.record.stored import Commit, Query, StoredMessage
 from tellwire.core.record.terms import parse_terms
 from tellwire.protocol.events import BrokerStarted, MessagesRead, format_batch
 from tellwire.store import search
@@ -75,8 +74,9 @@ def commits() -> list[Commit]:
         for sender, recipient in PAIRS:
             recipients = f"{recipient} a4" if sender == "a1" else recipient
             to, at = LINKS.get(sender, "y"), float(seq // 3)
+            re = "m0" if sender == "a1" else "m00" if sender == "a2" else ""
             message = StoredMessage(
-                seq + 1, sender, "x", recipients, to, "", at, "", "request", is_json, "", body
+                seq + 1, sender, "x", recipients, to, re, at, "", "request", is_json, "", body
             )
             data = format_batch([BrokerStarted("1"), queued(body)])
             made.append(Commit(seq + 1, float(seq // 3), 0.0, data, [message]))
@@ -174,6 +174,11 @@ def test_history_gives_the_same_however_far_the_index_has_come(
         ask(link="l5", agent="a3"),
         ask(link="l9"),
     ]
+    answers = [ask(re="m0"), ask(re="m0", limit=2), ask(re="m9")]
+    expected_answers = [pages(twin, query) for query in answers]
+    assert expected_answers[0] == expected_answers[1]
+    assert len(expected_answers[0]) > len(BODIES)
+    assert not expected_answers[2]
     expected = [pages(twin, query) for query in queries]
     found = [len(seqs) for seqs in expected[-6:]]
     assert found == [len(BODIES), len(BODIES), len(BODIES), found[3], 0, 0]
@@ -184,7 +189,69 @@ def test_history_gives_the_same_however_far_the_index_has_come(
     more = True
     while more:
         assert [pages(journal, query) for query in queries] == expected
+        assert [pages(journal, query) for query in answers] == expected_answers
         more = journal.index()
+
+
+def test_history_forwards_is_history_backwards_turned_round(
+    journal: SqliteJournal, twin: MemoryJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "SLICE_ROWS", 20)
+    monkeypatch.setattr(search, "TAIL_SEQS_MAX", 9)
+    queries = [
+        ask(),
+        ask(agent="a1"),
+        ask(agent="a4", limit=2),
+        ask(agent="a1", peer="a2"),
+        ask(agent="a9"),
+        ask(since=5.0, until=9.0),
+        ask(limit=3)._replace(bytes_max=30),
+        ask(link="l5"),
+        ask(link="l50", agent="a3"),
+        ask(re="m0"),
+        ask(terms=parse_terms("deploy")),
+        ask(terms=parse_terms("dep*"), agent="a3", before=70),
+    ]
+    more = True
+    while more:
+        for query in queries:
+            for start in (1, 40):
+                expected = [seq for seq in reversed(pages(twin, query)) if seq > start]
+                for each in (journal, twin):
+                    assert forwards(each, query._replace(after=start)) == expected, query
+        more = journal.index()
+
+
+def forwards(journal: Journal, query: Query) -> list[int]:
+    """All that is found behind a place, page by page."""
+    found: list[int] = []
+    for _ in range(1_000):
+        page = journal.find(query)
+        found += [message.seq for message in page.messages]
+        if not page.next:
+            return found
+        query = query._replace(after=page.next)
+    raise AssertionError("the pages never end")
+
+
+def test_answers_are_found_in_a_file_that_an_earlier_version_indexed(
+    journal: SqliteJournal, twin: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while journal.index():
+        pass
+    journal.close()
+    with closing(sqlite3.connect(tmp_path / "tellwire.db")) as db:
+        db.execute("delete from parties where agent like 're:%'")
+        db.execute("delete from cursors where name = 'answers'")
+        db.commit()
+    monkeypatch.setattr(search, "SLICE_ANSWERS", 7)
+    expected = pages(twin, ask(re="m0"))
+    with closing(SqliteJournal(tmp_path / "tellwire.db")) as again:
+        steps = 0
+        while pages(again, ask(re="m0")) == expected and again.index():
+            steps += 1
+        assert pages(again, ask(re="m0")) == expected
+        assert steps > 5
 
 
 def test_a_question_over_a_long_tail_or_a_crowd_is_cut_into_bounded_ones(

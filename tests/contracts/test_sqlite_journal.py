@@ -14,7 +14,8 @@ import pytest
 from tellwire.broker.engine import load_state
 from tellwire.core.record.stored import Commit
 from tellwire.protocol.errors import TellwireError
-from tellwire.store.sqlite_journal import SCHEMA_VERSION, SqliteJournal
+from tellwire.store.database import SCHEMA_VERSION
+from tellwire.store.sqlite_journal import SqliteJournal
 from tests.contracts.journals import commit_of, fill, kept, queued, snapshot_at
 from tests.unit.mesh import refused
 

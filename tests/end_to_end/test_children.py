@@ -75,7 +75,7 @@ async def test_each_client_is_a_child_that_gets_its_task_and_tells_its_result_on
         shown = (await family.run("children")).stdout
         assert f"kid ({family.clients[short].kind} of boss) has ended" in shown
         assert f"its last answer is {result.id}." in shown
-        assert await family.alice.scopes() == []
+        assert await family.alice.scopes.all() == []
         await family.nothing_more()
 
 
@@ -133,7 +133,7 @@ async def test_what_a_client_asks_its_human_is_not_answered_for_them(tmp_path: P
         done = await family.spawn("kid", "codex", words=())
         assert "It asks whether its hooks are trusted" in done.stderr
         assert await family.children() == []
-        assert await family.alice.scopes() == [], "a reservation is left"
+        assert await family.alice.scopes.all() == [], "a reservation is left"
         await family.nothing_more()
         assert not family.model.requests("claude") + family.model.requests("codex")
 

@@ -130,7 +130,7 @@ async def test_three_clients_share_a_link_until_they_have_nothing_to_add(tmp_pat
 @pytest.mark.timeout(400)
 async def test_a_listener_hears_once_each_how_a_worker_stopped_failed_and_died(tmp_path: Path) -> None:
     async with open_company(tmp_path, "claude", "pi") as company:
-        await company.alice.listen("shop-claude")
+        await company.alice.turns.listen("shop-claude")
         work = call("agent_send", to="shop-pi", body="Count the lines.", listen=True)
         company.play("claude", work._replace(when=BEGIN), say("It is under way.")._replace(when=BEGIN))
         company.play("pi", say("There are 42 lines.")._replace(when="Count the lines."))

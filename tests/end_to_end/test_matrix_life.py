@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.core.mail.digests import digest_of
+from tellwire.core.mail.drafts import digest_of
 from tests.end_to_end.clients import Client, run
 from tests.end_to_end.matrix import cell
 from tests.end_to_end.programs import PROGRAMS, REAL

@@ -89,7 +89,7 @@ async def test_a_client_writes_where_it_may_and_is_told_why_not_elsewhere(short:
         claimed.mkdir()
         hers, new = claimed / "parser.py", stage.client.project / "free.txt"
         hers.write_text(OLD, encoding="utf-8")
-        await stage.alice.claim([str(claimed)])
+        await stage.alice.scopes.claim([str(claimed)])
         look = [call("Read", file_path=str(hers))] if short == "claude" else []  # else it refuses by itself
         stage.play(call("list_peers"), *look, hand.write(hers), hand.write(new), say(FINAL))
         ran = await run(stage.client, PROMPT)
@@ -114,7 +114,7 @@ async def test_a_sub_agent_writes_under_the_name_of_the_main_one(tmp_path: Path)
         hand = HANDS["claude"]
         hand.allow(stage.client)
         hers, new = stage.client.project / "src" / "new.py", stage.client.project / "free.txt"
-        await stage.alice.claim([str(hers.parent)])
+        await stage.alice.scopes.claim([str(hers.parent)])
         words = {"description": "write files", "prompt": TASK, "subagent_type": "general-purpose"}
         own = [call("list_peers"), call("Agent", **words), *[say(FINAL)] * 3]
         sub = [hand.write(hers), hand.write(new), say("The helper is done.")]
@@ -136,7 +136,7 @@ async def test_codex_on_its_daemon_asks_too(tmp_path: Path) -> None:
         async with cautious(stage) as client:
             await trust(stage.home, client, stage.agent)
             hers, new = client.project / "src" / "new.py", client.project / "free.txt"
-            await stage.alice.claim([str(hers.parent)])
+            await stage.alice.scopes.claim([str(hers.parent)])
             here = f"<cwd>{client.project}</cwd>"  # not in what makes a title for the terminal
             steps = [call("list_peers"), hand.write(hers), hand.write(new), say(FINAL)]
             stage.play(*(step._replace(when=here) for step in steps))

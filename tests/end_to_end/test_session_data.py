@@ -35,5 +35,5 @@ async def test_the_session_of_a_real_client_is_told_as_markdown(short: str, tmp_
 
 async def whole(stage: Stage) -> SessionData | None:
     """The session's text, once the turn is in it to its end."""
-    found = await stage.alice.session_data(stage.agent)
+    found = await stage.alice.turns.transcript(stage.agent)
     return found if found.source == "transcript" and FINAL in found.text else None

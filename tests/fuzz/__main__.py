@@ -88,7 +88,7 @@ def main() -> int:
     options = parser.parse_args()
     home = Home(Path(tempfile.mkdtemp(prefix="tlw-")))
     try:
-        home.up_for_mcp(beat_s=0.2)  # what the SDK takes is not growth
+        home.up(beat_s=0.2)  # what the SDK takes is not growth
         doors = tuple(options.door or DOORS)
         return 1 if asyncio.run(fuzz(home, doors, seed=options.seed, minutes=options.minutes)) else 0
     finally:

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tellwire.core.context import HandOver, StartBroker
+from tellwire.core.context import OfferWaiting, StartBroker
 from tellwire.core.record.stored import Commit
 from tellwire.core.state import SNAPSHOT_VERSION, State, format_snapshot
 from tellwire.protocol.events import (
@@ -63,13 +63,14 @@ from tellwire.protocol.events.links import (
     LinkResumed,
     ListenerAdded,
     ListenerRemoved,
-    Seat,
+    NewMember,
     TurnEnded,
 )
 from tellwire.protocol.operations.agents import UpdateAgent
 from tellwire.protocol.operations.scopes import ScopeRule
 from tellwire.protocol.operations.topics import Subscribe
-from tellwire.store.sqlite_journal import APPLICATION_ID, SCHEMA_VERSION, SqliteJournal
+from tellwire.store.database import APPLICATION_ID, SCHEMA_VERSION
+from tellwire.store.sqlite_journal import SqliteJournal
 from tests.unit.mesh import Mesh
 
 FOLDER = Path(__file__).parent
@@ -136,8 +137,8 @@ SAMPLES: tuple[AnyEvent, ...] = (
     TopicJoined("a2", "build"),
     TopicLeft("a2", "build"),
     TurnEnded("a2", "turn 7", "ended", 12, "0123456789abcdef0123456789abcdef", True, True, True),
-    LinkOpened([Seat("a1", "alice", 1, "host", "link"), Seat("a2", "bob", 2)], True, "a1"),
-    LinkJoined("l7", Seat("a3", "carol", 3, "harvester", "link"), "a1"),
+    LinkOpened([NewMember("a1", "alice", 1, "host", "link"), NewMember("a2", "bob", 2)], True, "a1"),
+    LinkJoined("l7", NewMember("a3", "carol", 3, "harvester", "link"), "a1"),
     LinkLeft("l7", "a3", "is gone"),
     LinkPaused("l7", "turns"),
     LinkResumed("l7", "a1"),
@@ -192,7 +193,7 @@ def begun() -> Mesh:
     mesh.run(Subscribe(topic="#build"), mesh.caller("bob"))
     read = mesh.send("alice", "bob", "read", key=mesh.key("one")).id
     mesh.send("alice", "#build", {"n": [1, "ä"]}, mode="agree", context=["c"], ttl_s=5.0)
-    mesh.run(HandOver(mesh.agent("bob").id))
+    mesh.run(OfferWaiting(mesh.agent("bob").id))
     mesh.claim("bob", read)
     mesh.confirm("bob", read)
     mesh.register("caro", pulls=True, owns_process=True)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tellwire.broker.engine import load_state
-from tellwire.core.context import Settled
+from tellwire.core.record.stored import FinalState
 from tellwire.core.state import SNAPSHOT_VERSION, format_snapshot, parse_snapshot
 from tellwire.protocol.events import (
     EVENTS,
@@ -22,7 +22,8 @@ from tellwire.protocol.events import (
     format_batch,
     parse_batch,
 )
-from tellwire.store.sqlite_journal import SCHEMA_VERSION, SqliteJournal
+from tellwire.store.database import SCHEMA_VERSION
+from tellwire.store.sqlite_journal import SqliteJournal
 from tests.golden.samples import (
     EVENTS_FOLDER,
     FOLDER,
@@ -141,7 +142,7 @@ def test_every_database_ever_released_opens_with_all_that_is_in_it(sql: Path, tm
     expected.now, expected.awake = state.now, state.awake
     assert state == expected, "the same history came to another state"
     assert bodies == ["read", '{"n":[1,"ä"]}', "fetched", "waits", "for later"]
-    assert list(receipts.values()) == [Settled("answered", "confirm", 1_000_010.0)]
+    assert list(receipts.values()) == [FinalState("answered", "confirm", 1_000_010.0)]
 
 
 def test_the_first_release_opens_without_its_snapshot_too(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tellwire import Agent
-from tellwire.core.mail.digests import digest_of
+from tellwire.core.mail.drafts import digest_of
 from tellwire.daemon import Times
 from tellwire.wiring import SessionTimes
 from tests.integration.world import WITHIN_S, Home, OpenRaw, until
@@ -192,8 +192,9 @@ async def activity(asker: Any, name: str = "worker") -> str:
 
 
 async def restart(home: Home, asker: Any, name: str = "worker") -> None:
-    """Kill the broker; the clients' shims start the next one."""
+    """Kill the broker and start the next one, before a client's shim does; wait until they are back."""
     home.signal(Home.KILL)
+    await asyncio.to_thread(home.up)
 
     async def back() -> bool:
         return any(peer.name == name and peer.status == "online" for peer in await asker.peers(all=True))

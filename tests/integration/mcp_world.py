@@ -228,9 +228,10 @@ class Shim:
 class Shims:
     """The shims of one home."""
 
-    def __init__(self, home: Home, stack: AsyncExitStack) -> None:
+    def __init__(self, home: Home, stack: AsyncExitStack, *, cold: bool) -> None:
         self._home = home
         self._stack = stack
+        self._cold = cold
 
     async def start(
         self,
@@ -253,9 +254,12 @@ class Shims:
         command = [sys.executable, "-I", "-S", *program, *(["--name", name] if name else []), *options]
         if beneath:
             command = [sys.executable, "-I", "-S", "-c", PARENT, *command]
+        variables = environment(self._home, settings or {}, home)
+        if not self._cold:
+            await asyncio.to_thread(self._home.up_first, variables)
         process = await asyncio.create_subprocess_exec(
             *command,
-            env=environment(self._home, settings or {}, home),
+            env=variables,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=limit,
@@ -281,10 +285,13 @@ def own_home() -> Generator[Home]:
 
 
 @asynccontextmanager
-async def open_shims(home: Home) -> AsyncGenerator[Shims]:
-    """Shims that all are ended in the end; the broker ends with its home."""
+async def open_shims(home: Home, *, cold: bool = False) -> AsyncGenerator[Shims]:
+    """Shims that all are ended in the end; the broker ends with its home.
+
+    A home's first broker starts warm, unless `cold` leaves that to the shims.
+    """
     async with AsyncExitStack() as stack:
-        yield Shims(home, stack)
+        yield Shims(home, stack, cold=cold)
 
 
 def environment(home: Home, settings: dict[str, Any], other_home: str = "") -> dict[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import operator
 import os
 import signal
 import sys
@@ -98,7 +99,7 @@ async def obey() -> None:
             elif method == "beneath":
                 value = await run_beneath(arguments)
             else:
-                value = await getattr(agents[-1], method)(*arguments, **options)
+                value = await operator.attrgetter(method)(agents[-1])(*arguments, **options)
         except tellwire.TellwireError as error:
             value = {"error": error.code, "message": error.message}
         print(json.dumps(msgspec.to_builtins(value)), flush=True)

@@ -54,7 +54,7 @@ async def open_kid(
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, file)
     try:
         starting = asyncio.ensure_future(
-            boss.spawn(
+            boss.children.spawn(
                 name,
                 "command",
                 "work",
@@ -71,10 +71,10 @@ async def open_kid(
         yield kid
     finally:
         with suppress(tellwire.TellwireError):  # it has ended by itself
-            await boss.stop_child(name)
+            await boss.children.stop(name)
 
         async def gone() -> bool:
-            return not any(each.name == name for each in await boss.children())
+            return not any(each.name == name for each in await boss.children.all())
 
         await until(gone, within_s=WITHIN_S, what="the child's end")
         transport.close()

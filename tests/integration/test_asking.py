@@ -40,7 +40,7 @@ async def boss(home: Home, join: Join) -> AsyncIterator[tellwire.Agent]:
 
 
 async def ask(boss: tellwire.Agent, *words: str, **options: Any) -> Any:
-    return await boss.ask_agent("command", "What is it?", command=words, **options)
+    return await boss.children.ask("command", "What is it?", command=words, **options)
 
 
 async def refused(boss: tellwire.Agent, *words: str, **options: Any) -> tellwire.TellwireError:
@@ -52,9 +52,9 @@ async def refused(boss: tellwire.Agent, *words: str, **options: Any) -> tellwire
 async def nothing_left(home: Home, boss: tellwire.Agent) -> None:
     """No process, no folder, no child, no name, no scope, no mail."""
     await none_left(home)
-    assert await boss.children() == []
+    assert await boss.children.all() == []
     assert [each.name for each in await boss.peers(all=True) if each.name.startswith("ask-")] == []
-    assert await boss.scopes() == []
+    assert await boss.scopes.all() == []
     assert await boss.messages(wait_s=0) == []
 
 
@@ -67,7 +67,7 @@ async def test_what_a_program_writes_until_it_ends_well_is_its_answer(
 ) -> None:
     answer = await ask(boss, "sh", "-c", "echo forty-two")
     assert (answer.client, answer.text) == ("command", "forty-two")
-    assert await boss.children() == [], "it is gone when the answer is there"
+    assert await boss.children.all() == [], "it is gone when the answer is there"
     await nothing_left(home, boss)
 
 
@@ -76,7 +76,7 @@ async def test_a_message_to_its_asker_is_its_answer_and_comes_once(home: Home, b
     answer = await ask(boss, sys.executable, "-c", REPLYING, cwd=str(ROOT))
     assert answer.text == "What is it? Forty-two."
     await nothing_left(home, boss)
-    (found,) = (await boss.history(limit=1)).messages
+    (found,) = (await boss.past.history(limit=1)).messages
     assert (found.id, found.body) == (answer.message, answer.text), "it was on record before it was told"
     (receipt,) = (await boss.status(answer.message)).recipients
     assert (receipt.state, receipt.evidence) == ("read", "answer")
@@ -128,7 +128,7 @@ async def test_one_that_fails_is_told_with_its_own_words(
 async def test_bad_questions_are_refused_and_start_nothing(home: Home, boss: tellwire.Agent) -> None:
     async def code(client: str, question: str = "q", **options: Any) -> str:
         with pytest.raises(tellwire.TellwireError) as caught:
-            await boss.ask_agent(client, question, **options)
+            await boss.children.ask(client, question, **options)
         return caught.value.code
 
     assert await code("command", " ") == "bad_request"
@@ -187,7 +187,7 @@ async def test_a_question_that_is_cancelled_ends_the_agent(home: Home, boss: tel
 
 
 async def is_childless(boss: tellwire.Agent) -> bool:
-    return await boss.children() == []
+    return await boss.children.all() == []
 
 
 @pytest.mark.requirement("F2-9", stage="lineage")

@@ -14,7 +14,7 @@ import pytest
 from tellwire import Agent
 from tellwire.protocol.ids import parse_message_id
 from tellwire.store.audit import export, verify
-from tellwire.store.head import load_head
+from tellwire.store.chain import load_head
 from tests.integration.world import Home, Join, OpenRaw, Raw, until
 
 
@@ -71,7 +71,7 @@ async def test_search_gives_the_same_before_and_after_the_index_is_made(home: Ho
 
     async def found() -> list[list[str]]:
         return [
-            [message.id for message in (await alice.search(query)).messages]
+            [message.id for message in (await alice.past.search(query)).messages]
             for query in ("deploy", "deploy host1", '"of host2"', "dep* break", "hos*", "absent")
         ]
 
@@ -79,16 +79,16 @@ async def test_search_gives_the_same_before_and_after_the_index_is_made(home: Ho
     assert [len(ids) for ids in at_once] == [10, 3, 3, 1, 9, 0]
     await until(lambda: cursor(home, "search") >= last)
     assert await found() == at_once
-    assert (await eve.search("deploy")).messages == []
-    assert (await eve.history()).messages == []
+    assert (await eve.past.search("deploy")).messages == []
+    assert (await eve.past.history()).messages == []
 
 
 async def test_an_agent_reads_its_past_page_by_page(home: Home, join: Join) -> None:
     alice, bob = await join("alice"), await join("bob")
     sent = [(await alice.send("bob", n)).id for n in range(5)]
     await read_all(bob, 5)
-    page = await bob.history(peer="alice", limit=3)
-    rest = await bob.history(peer="alice", limit=3, before=page.next)
+    page = await bob.past.history(peer="alice", limit=3)
+    rest = await bob.past.history(peer="alice", limit=3, before=page.next)
     assert [message.id for message in [*page.messages, *rest.messages]] == sent[::-1]
     assert (page.more, rest.more) == (True, False)
     assert {message.recipients[0].state for message in page.messages} == {"read"}

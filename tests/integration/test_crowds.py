@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import resource
 import socket
 import subprocess
@@ -13,8 +14,11 @@ from contextlib import suppress
 
 import pytest
 
+from tellwire.daemon import Times
 from tellwire.install.endpoint import HookEndpoint
+from tellwire.sessions.doors.hook_http import HttpTimes
 from tellwire.sessions.doors.http_listener import STRANGERS_MAX
+from tellwire.wiring import SessionTimes
 from tests.integration.leave import served
 from tests.integration.test_hook_doors import post
 from tests.integration.world import (
@@ -23,6 +27,7 @@ from tests.integration.world import (
     Home,
     OpenRaw,
     open_files,
+    pass_time,
     rss_bytes,
     tellwire_command,
     until,
@@ -171,7 +176,8 @@ async def test_with_few_descriptors_the_local_socket_keeps_its_share(home: Home)
 
 @pytest.mark.requirement("SEC-3")
 async def test_a_client_with_the_token_that_stops_in_mid_request_is_closed(home: Home) -> None:
-    home.up(beat_s=0.05)
+    times = HttpTimes(head_s=0.5, body_s=0.5)
+    home.up(Times(sessions=SessionTimes(endpoint_s=0.05, http=times)), beat_s=0.05)
     endpoint = await served(home)
     for words in (head(endpoint, endpoint.token), head(endpoint, endpoint.token) + b"{", b"POST /ho"):
         reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
@@ -279,3 +285,72 @@ async def test_of_a_body_that_is_too_long_only_the_beginning_is_kept(home: Home)
         await writer.drain()
     assert rss_bytes(home.pid) - before < GROWTH_BYTES_MAX
     writer.close()
+
+
+async def answer(sock: socket.socket) -> bytes:
+    """The next answer on a connection; empty if it was closed instead."""
+    async with asyncio.timeout(WITHIN_S):
+        return await asyncio.get_running_loop().sock_recv(sock, 1 << 16)
+
+
+def connected(endpoint: HookEndpoint) -> socket.socket:
+    """A connection that a test reads and writes as it likes."""
+    sock = socket.create_connection(("127.0.0.1", endpoint.port))
+    sock.setblocking(False)
+    return sock
+
+
+@pytest.mark.requirement("SEC-3")
+@pytest.mark.parametrize(
+    ("times", "stays"), [(HttpTimes(idle_s=0.2), False), (HttpTimes(head_s=0.2, body_s=0.2), True)]
+)
+async def test_a_client_that_asks_nothing_more_is_closed_and_not_before_its_time(
+    home: Home, times: HttpTimes, stays: bool
+) -> None:
+    request = b"{}"
+    home.up(Times(sessions=SessionTimes(endpoint_s=0.05, http=times)), beat_s=0.05)
+    endpoint = await served(home)
+    with connected(endpoint) as sock:
+        sock.sendall(head(endpoint, endpoint.token, size=len(request)) + request)
+        assert (await answer(sock)).startswith(b"HTTP/1.1 200")
+        if stays:
+            await pass_time(0.6)
+            sock.sendall(head(endpoint, endpoint.token, size=len(request)) + request)
+            assert (await answer(sock)).startswith(b"HTTP/1.1 200"), "closed as if it had begun a request"
+        else:
+            assert await answer(sock) == b"", "closed without a word"
+
+
+@pytest.mark.requirement("SEC-3")
+async def test_what_a_client_says_while_it_is_served_waits_in_its_own_buffers(home: Home) -> None:
+    home.up()
+    endpoint = await served(home)
+    me = json.dumps({"pid": os.getpid()}).encode()
+    poll = head(endpoint, endpoint.token, size=len(me)).replace(b"/hooks/codex", b"/wait/nobody") + me
+    rest = memoryview(head(endpoint, endpoint.token, size=64 << 20) + MEGABYTE * 64)
+    with connected(endpoint) as sock, connected(endpoint) as second:
+        sock.sendall(poll)
+
+        def push(said: int) -> int:
+            with suppress(BlockingIOError):
+                while said < len(rest):
+                    said += sock.send(rest[said : said + (1 << 18)])
+            return said
+
+        said = still = 0
+        while still < 10:
+            assert (await post(endpoint, b"{}"))[0] == 200, "it has had the time to read on"
+            before, said = said, push(said)
+            still = still + 1 if said == before else 0
+            assert said < 32 << 20, "it is read though nobody asked for it yet"
+        second.sendall(poll)  # the next poll of a client ends the one before
+        assert (await answer(sock)).startswith(b"HTTP/1.1 200")
+
+        def all_said() -> bool:
+            nonlocal said
+            said = push(said)
+            return said == len(rest)
+
+        await until(all_said, what="the rest read")
+        assert (await answer(sock)).startswith(b"HTTP/1.1 200")
+    assert "Traceback" not in home.log

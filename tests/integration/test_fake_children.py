@@ -91,9 +91,15 @@ async def test_row_the_end_of_a_child_is_seen_by_its_parent_and_wakes_it(
     fake.does({}, exits(0))
     await spawn(parent)
     await call(parent, "agent_send", to="kid", body="You may go.")
-    assert "Your child kid" in await wake_of(parent), "of the turn that broke off, or of the end"
+    assert "Your child kid" in await wake_of(parent), "of the turn that the mail broke off, or of the end"
     await none_left(home)
-    await until(lambda: "Your child kid has ended." in home.tellwire("history", "--json").stdout)
+    await until(lambda: "Your child kid has ended." in told(home))
+    assert told(home).count("was interrupted") == 1, "of the turn that it died in, only the end is told"
+
+
+def told(home: Home) -> str:
+    """All that was ever said."""
+    return home.tellwire("history", "--json").stdout
 
 
 @pytest.mark.requirement("AUD-7", stage="lineage")
@@ -103,12 +109,12 @@ async def test_row_a_turn_that_a_notice_began_stays_silent_upward_and_one_of_the
     del parent
     boss = await program("boss")
     fake.does(ended("First."), ended("To a notice."), ended("To its parent."))
-    born = await boss.call("spawn", "kid", "claude-code", "Count.", headless=True, cwd="/")
+    born = await boss.call("children.spawn", "kid", "claude-code", "Count.", headless=True, cwd="/")
     assert born["status"] == "running", born
     assert await words_to(boss) == "First."
     alice, bob, carol = [await join(name) for name in ("alice", "bob", "carol")]
-    await alice.listen("kid")
-    await bob.open_link(["kid", carol.name])
+    await alice.turns.listen("kid")
+    await bob.links.open(["kid", carol.name])
     await Turns(raw).ended(2)
     await boss.call("send", "kid", "And now?")
     assert await words_to(boss) == "To its parent.", "the next that it hears"

@@ -257,8 +257,7 @@ async def test_the_mark_of_a_repeat_outlives_a_break_before_the_message_is_shown
     await until(lambda: is_away(alice, "worker"))
     second = await join("worker")
     await until(lambda: offered(second))
-    client = second._client  # pyright: ignore[reportPrivateUsage]  # the line is to break where nobody may
-    assert client is not None
+    client = second._membership.client  # pyright: ignore[reportPrivateUsage]  # the line is to break where nobody may
     line = client._connection  # pyright: ignore[reportPrivateUsage]
     assert line is not None
     if breaks == "broker":
@@ -278,7 +277,7 @@ async def test_an_agent_that_is_made_to_leave_is_told_and_shows_nothing_more(
     async with tellwire.connect("worker", home=home.path) as worker:
         sent = await alice.send("worker", "once")
         await until(lambda: offered(worker))
-        line = worker._client._connection  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess]
+        line = worker._membership.client._connection  # pyright: ignore[reportPrivateUsage]
         done = await asyncio.to_thread(run_at_terminal, home, "unregister", "worker", *how)
         assert done.code == 0, done.out
         await until(lambda: line is not None and not line.alive)

@@ -69,7 +69,7 @@ async def test_a_write_to_anothers_claim_is_refused_and_names_the_owner(
     alice = await join("alice")
     hers = shop / "src" / "deep" / "a.py"
     assert await ask(hers) == "", "nobody has claimed it"
-    await alice.claim([str(shop / "src")])
+    await alice.scopes.claim([str(shop / "src")])
     await asked_for(running, client)
     (shop / "link").symlink_to(shop / "src")
     for path in (hers, "src/deep/a.py", "./link/deep/a.py", "docs/../src/deep/a.py"):
@@ -80,7 +80,7 @@ async def test_a_write_to_anothers_claim_is_refused_and_names_the_owner(
     for path in ("free.txt", "srcs/a.py", shop.parent / "x"):
         assert await ask(path) == "", path
     await refused_on_record(running, "worker", "scope_conflict")
-    await alice.release()
+    await alice.scopes.release()
     await until(lambda: ask_none(ask, hers), what="free again")
 
 
@@ -114,7 +114,7 @@ async def test_the_next_broker_refuses_as_the_one_before(
 ) -> None:
     client, ask = worker
     alice = await join("alice")
-    await alice.claim([str(shop / "src")])
+    await alice.scopes.claim([str(shop / "src")])
     await asked_for(running, client)
     assert "belongs to alice" in await ask("src/a")
     await restart(running, alice)
@@ -131,8 +131,8 @@ async def test_one_file_of_a_patch_refuses_it_all_and_each_is_named(
 ) -> None:
     client, ask = worker
     alice, bob = await join("alice"), await join("bob")
-    await alice.claim([str(shop / "src")])
-    await bob.claim([str(shop / "docs")])
+    await alice.scopes.claim([str(shop / "src")])
+    await bob.scopes.claim([str(shop / "docs")])
     await asked_for(running, client)
     reason = await ask("free", tool_input=patch("free", "src/a", "docs/b", "src/c"))
     for path, owner in (("src/a", "alice"), ("docs/b", "bob"), ("src/c", "alice")):
@@ -154,12 +154,12 @@ async def test_a_gate_is_open_only_while_somebody_else_has_a_claim(
     gate = running.path / "guards" / str(client.pid)
     assert not gate.exists()
     assert (await client.do("tellwire", words=["claim", str(shop / "mine")]))["code"] == 0
-    await alice.claim([str(shop / "src")])
+    await alice.scopes.claim([str(shop / "src")])
     await until(gate.exists, what="open")
     assert not gate.with_suffix(".json").exists(), "it has no scope to be judged by"
-    await alice.release()
+    await alice.scopes.release()
     await until(lambda: not gate.exists(), what="shut")
-    await alice.claim([str(shop / "src")])
+    await alice.scopes.claim([str(shop / "src")])
     await until(gate.exists, what="open again")
     await client.end()
     await until(lambda: not gate.exists(), what="gone with its client")
@@ -176,7 +176,7 @@ async def test_what_cannot_be_judged_is_refused_while_somebody_else_has_a_claim(
     nonsense: list[Any] = [None, [], 7, {}, {field: 7}, {field: ""}]
     for given in nonsense:
         assert await ask("x", tool_input=given) == "", "nobody has a claim: nothing is judged"
-    await alice.claim([str(shop / "src")])
+    await alice.scopes.claim([str(shop / "src")])
     await asked_for(running, client)
     for given in nonsense:
         assert await ask("x", tool_input=given) == UNJUDGED, given
@@ -199,7 +199,7 @@ async def test_no_payload_that_a_hook_brings_gets_around_a_claim(
 ) -> None:
     client, ask = commanded
     alice = await join("alice")
-    await alice.claim([str(shop / "src")])
+    await alice.scopes.claim([str(shop / "src")])
     await until((running.path / "guards" / str(client.pid)).exists, what="an open gate")
     (shop / "src" / "a").touch()
     (shop / "hard").hardlink_to(shop / "src" / "a")
@@ -292,7 +292,7 @@ async def test_who_has_no_scope_is_never_stopped_by_a_missing_broker(
 ) -> None:
     client, ask = worker
     alice = await join("alice")
-    await alice.claim([str(shop / "src")])
+    await alice.scopes.claim([str(shop / "src")])
     await asked_for(running, client)
     alone = Alone(running, client, tmp_path / "alone", shop)
     assert await alone.ask("src/a.py", kind=kind) == ""
@@ -382,7 +382,7 @@ async def test_listings_say_what_holds_an_agent_and_why(
 ) -> None:
     client, ask = worker
     alice = await join("alice")
-    await alice.claim([str(shop / "src")])
+    await alice.scopes.claim([str(shop / "src")])
     assert (await client.do("tellwire", words=["claim", str(shop / "mine")]))["code"] == 0
 
     def listed() -> dict[str, tuple[str, str]]:

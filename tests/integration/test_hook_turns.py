@@ -11,7 +11,7 @@ import pytest
 
 from tellwire.daemon import Times
 from tellwire.sessions.tracker import HookTimes
-from tellwire.sessions.turn_probe import PulseTimes
+from tellwire.sessions.turn_probe import ProbeTimes
 from tellwire.wiring import SessionTimes
 from tests.integration.hook_client import (
     Claude,
@@ -25,7 +25,7 @@ from tests.integration.hook_client import (
 )
 from tests.integration.world import WITHIN_S, Home, Join, OpenRaw, until
 
-OFTEN = Times(sessions=SessionTimes(hook_answer_s=WITHIN_S, hooks=HookTimes(pulses=PulseTimes(look_s=0.2))))
+OFTEN = Times(sessions=SessionTimes(hook_answer_s=WITHIN_S, hooks=HookTimes(probe=ProbeTimes(look_s=0.2))))
 """Files of a client are looked at ten times as often as usual, and hooks are answered however late."""
 GEMINI = "gemini-cli-mcp-client"
 LOOK_S = 60.0
@@ -263,7 +263,7 @@ async def test_a_configured_prompt_makes_a_turn_a_checkpoints_also_when_a_hook_p
     home.up(checkpoint_prompt="[checkpoint]")
     async with open_client(home, tmp_path / "rollout.jsonl") as codex:
         alice = await join("alice")
-        await alice.listen("worker")
+        await alice.turns.listen("worker")
         await codex.hook("UserPromptSubmit", prompt="[checkpoint] Write down where you are.")
         await codex.hook("Stop", last_assistant_message="I am here.")
         await codex.hook("UserPromptSubmit", prompt="Work.", turn_id="t2")

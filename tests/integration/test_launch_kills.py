@@ -85,12 +85,12 @@ async def test_a_child_that_is_being_started_is_stopped_at_once(
     call = asyncio.ensure_future(spawn(boss, "kid", *SLEEP, headless=False))
     await until(lambda: not flag.exists(), what="it is being started")
     began = time.monotonic()
-    assert (await boss.stop_child("kid")).status == "stopping"
+    assert (await boss.children.stop("kid")).status == "stopping"
     with pytest.raises(tellwire.TellwireError) as caught:
         await call
     assert time.monotonic() - began < 3, "it waits for what is not wanted any more"
     assert caught.value.message == "'kid' did not start: It was stopped before it was started."
-    assert await boss.children() == []
+    assert await boss.children.all() == []
     await until(lambda: not tmux(home, "list-sessions"), what="its window is gone")
     await none_left(home)
 
@@ -117,7 +117,7 @@ async def test_a_client_that_was_being_ended_when_the_broker_was_killed_is_ended
         *SLEEP, env={**os.environ, "TELLWIRE_HOME": str(tmp_path)}
     )
     words = ("sh", "-c", "trap '' TERM; while :; do sleep 1; done")
-    asked = asyncio.ensure_future(boss.ask_agent("command", "What?", command=words))
+    asked = asyncio.ensure_future(boss.children.ask("command", "What?", command=words))
     await until(lambda: processes_of(home), what="it runs")
     await until(lambda: has_begun(home), what="it will not end when it is asked to")
     asked.cancel()
@@ -125,7 +125,7 @@ async def test_a_client_that_was_being_ended_when_the_broker_was_killed_is_ended
     await until(lambda: is_childless(boss), what="it is no child any more")
     home.signal(Home.KILL)
     assert processes_of(home), "it was ended too early for this test"
-    assert await boss.children() == []
+    assert await boss.children.all() == []
     await none_left(home)
     assert stranger.returncode is None
     stranger.kill()
@@ -169,7 +169,7 @@ def has_begun(home: Home) -> bool:
 
 
 async def is_childless(boss: tellwire.Agent) -> bool:
-    return await boss.children() == []
+    return await boss.children.all() == []
 
 
 def test_who_gives_up_waiting_for_leave_leaves_no_key_behind(

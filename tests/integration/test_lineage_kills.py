@@ -18,15 +18,15 @@ async def change(agent: tellwire.Agent, other: str, chance: random.Random, folde
     """Shake hands or part, claim or release; a call that meets the kill is sent again."""
     for _ in range(10):
         if chance.random() < 0.5:
-            await (agent.add_peer if chance.random() < 0.6 else agent.remove_peer)(other)
+            await (agent.pairs.add if chance.random() < 0.6 else agent.pairs.remove)(other)
         elif chance.random() < 0.6:
             try:
-                await agent.claim([str(folder / str(chance.randrange(4)))])
+                await agent.scopes.claim([str(folder / str(chance.randrange(4)))])
             except tellwire.TellwireError as error:
                 if error.code != "scope_conflict":
                     raise
         else:
-            await agent.release()
+            await agent.scopes.release()
 
 
 @pytest.mark.requirement("PEER-1", "CHILD-2", stage="lineage")
@@ -43,7 +43,7 @@ async def test_no_kill_leaves_half_a_relation_or_two_owners(home: Home, join: Jo
         await until(lambda began=began, moment=moment: asyncio.get_running_loop().time() - began >= moment)
         home.signal(Home.KILL)
         await work
-        mine, theirs = await ann.own_peers(), await bob.own_peers()
+        mine, theirs = await ann.pairs.all(), await bob.pairs.all()
         assert bool(mine) == bool(theirs), "one-sided"
-        held = {scope.name: {rule.path for rule in scope.rules} for scope in await ann.scopes()}
+        held = {scope.name: {rule.path for rule in scope.rules} for scope in await ann.scopes.all()}
         assert not held.get("ann", set()) & held.get("bob", set()), "two owners"

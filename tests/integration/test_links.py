@@ -129,11 +129,11 @@ async def test_a_workers_stop_is_told_once_and_not_while_a_direct_link_lives(
     await bob.end("There are 17 files.")
     (note,) = await read(boss, 1)
     assert note.startswith('bob stopped: "There are 17 files."')
-    link = await boss.open_link(["bob"])
+    link = await boss.links.open(["bob"])
     await bob.begin()
     await bob.end("Said on the link.")
     assert await read(boss, 1) == ["Said on the link."]
-    await boss.close_link(link.id)
+    await boss.links.close(link.id)
     await bob.begin()
     await bob.end("Told again.")
     assert [text.split(".")[0] for text in await read(boss, 1)] == ['bob stopped: "Told again']
@@ -144,12 +144,12 @@ async def test_w10_a_worker_that_is_killed_is_told_and_its_link_goes_on_without_
     talkers: dict[str, Talker], join: Join
 ) -> None:
     boss = await join("boss")
-    await boss.listen("bob")
-    link = await boss.open_link(["ann", "bob"])
+    await boss.turns.listen("bob")
+    link = await boss.links.open(["ann", "bob"])
     await talkers["bob"].client.end()
 
     async def left() -> bool:
-        (record,) = await boss.links()
+        (record,) = await boss.links.all()
         return [each.name for each in record.members if not each.left_at] == ["boss", "ann"]
 
     await until(left, what="bob left")
@@ -165,7 +165,7 @@ async def test_a_broker_killed_in_the_middle_of_a_conversation_loses_and_doubles
     home: Home, talkers: dict[str, Talker], join: Join
 ) -> None:
     ann, bob, reader = talkers["ann"], talkers["bob"], await join("reader")
-    link = (await reader.open_link(["ann", "bob"])).id
+    link = (await reader.links.open(["ann", "bob"])).id
     heard: list[str] = []
     for number in range(6):
         speaker, hearer = (ann, bob) if number % 2 == 0 else (bob, ann)
@@ -177,7 +177,7 @@ async def test_a_broker_killed_in_the_middle_of_a_conversation_loses_and_doubles
         await speaker.end(f"said {number}")
 
         async def on_disk(count: int = number + 1) -> bool:
-            return len((await reader.link_history(link)).messages) == count
+            return len((await reader.links.history(link)).messages) == count
 
         await until(on_disk, what=f"turn {number} is on disk")
         home.signal(home.KILL)  # whoever needs one starts the next
@@ -187,7 +187,7 @@ async def test_a_broker_killed_in_the_middle_of_a_conversation_loses_and_doubles
             heard += [str(message.body) for message in got if message.to.startswith(f"link:{link}/")]
             await reader.confirm(got)
     assert heard == [f"said {number}" for number in range(6)]
-    (record,) = await reader.links()
+    (record,) = await reader.links.all()
     assert [each.name for each in record.members if not each.left_at] == ["reader", "ann", "bob"]
     assert record.status == "active"
 

@@ -8,7 +8,7 @@ import os
 import pytest
 
 import tellwire
-from tellwire.store.head import load_head
+from tellwire.store.chain import load_head
 from tests.integration.world import Home, OpenRaw, until
 from tests.surfaces.cli_world import run_at_terminal
 

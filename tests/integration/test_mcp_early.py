@@ -82,11 +82,11 @@ def converse(home: Home, lines: list[dict[str, Any]], *options: str) -> list[Any
 
 
 @contextmanager
-def broker() -> Generator[Home]:
-    """A fresh broker in a home of its own."""
+def broker(*, cold: bool = True) -> Generator[Home]:
+    """A fresh broker in a home of its own; a cold one has not loaded the SDK."""
     home = Home(Path(tempfile.mkdtemp(prefix="tlw-")))
     try:
-        home.up()
+        home.up_without_sdk() if cold else home.up()
         yield home
     finally:
         home.end()
@@ -98,7 +98,7 @@ def test_the_first_session_of_a_broker_hears_what_every_later_one_does(opening: 
     lines = OPENINGS[opening]
     with broker() as cold:
         first = converse(cold, lines)
-    with broker() as warm:
+    with broker(cold=False) as warm:
         converse(warm, OPENINGS["2025-06-18"], "--dialect=f2", "--name=warmer")
         later = converse(warm, lines)
     assert len(first) == sum("id" in line for line in lines)

@@ -49,7 +49,7 @@ async def codex(running: Home, tmp_path: Path) -> AsyncIterator[Client]:
 async def told_weakly(join: Join) -> tuple[tellwire.Agent, str]:
     """Have the worker told of something that it need not act on; who told, and on which link."""
     alice, bob = await join("alice"), await join("bob")
-    link = await alice.open_link(["worker", bob.name])
+    link = await alice.links.open(["worker", bob.name])
     waiting = (await alice.peer("worker")).pending
     assert waiting == 1, "the notice is in its inbox"
     return alice, f"link:{link.id} is open"
@@ -156,7 +156,7 @@ async def test_a_turn_that_a_childs_end_began_is_told_to_nobody_and_one_that_a_l
     claude: Claude, running: Home, join: Join
 ) -> None:
     alice = await join("alice")
-    await alice.listen("worker")
+    await alice.turns.listen("worker")
     os.kill(await bear(claude, running), signal.SIGKILL)
     woken = await wake_of(claude)
     await claude.hook("UserPromptSubmit", prompt=f"<task-notification>{woken}", prompt_id="p2")

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tellwire.broker.origins import Origins
-from tellwire.core.state import State
+from tellwire.broker.origins import SEEN_MAX, Origins
+from tellwire.core.state import Agent, State
 from tellwire.system.processes import read_process
 
 NOBODY = 65534
@@ -106,3 +106,23 @@ def test_a_broker_of_root_takes_no_service_for_granted() -> None:
         pytest.skip("only root can be root")
     with running("sshd", ROOT) as pid:
         assert not shows(pid)
+
+
+def test_an_owner_that_is_gone_is_looked_at_once_however_many_there_are() -> None:
+    """After a restart most agents of the state are of sessions that have ended."""
+    state = State()
+    for number in range(SEEN_MAX + 10):
+        agent = Agent(id=f"a{number}", name=f"n{number}", kind="codex", session="s", owner=f"{number}.1")
+        state.agents[agent.id] = agent
+    looks: list[str] = []
+
+    def is_alive(owner: str) -> bool:
+        looks.append(owner)
+        return False
+
+    origins = Origins(lambda: state, alive=is_alive)
+    owners = origins.known().owners
+    assert len(owners) == SEEN_MAX + 10
+    assert sorted(looks) == sorted(owners)
+    assert origins.known().owners == owners
+    assert len(looks) == len(owners), "looked at again"

@@ -27,7 +27,7 @@ async def bob(join: Join) -> tellwire.Agent:
 
 
 async def names(agent: tellwire.Agent) -> list[str]:
-    return [each.name for each in await agent.own_peers()]
+    return [each.name for each in await agent.pairs.all()]
 
 
 async def code(call: Any) -> str:
@@ -42,14 +42,14 @@ async def code(call: Any) -> str:
 @pytest.mark.requirement("PEER-2", stage="lineage")
 @pytest.mark.parametrize("name", ["no/such", "", "a b", "x" * 500, "../alice", "\x1b[2J"])
 async def test_row_a_name_that_is_none_is_refused(alice: tellwire.Agent, name: str) -> None:
-    assert await code(alice.add_peer(name)) in ("unknown_agent", "name_invalid")
+    assert await code(alice.pairs.add(name)) in ("unknown_agent", "name_invalid")
     assert await names(alice) == []
 
 
 @pytest.mark.requirement("PEER-2", stage="lineage")
 async def test_row_oneself_is_no_peer(alice: tellwire.Agent) -> None:
-    assert await code(alice.add_peer("alice")) == "peer_self"
-    assert await code(alice.remove_peer("ALICE")) == "peer_self"
+    assert await code(alice.pairs.add("alice")) == "peer_self"
+    assert await code(alice.pairs.remove("ALICE")) == "peer_self"
 
 
 @pytest.mark.requirement("PEER-2", stage="lineage")
@@ -60,7 +60,7 @@ async def test_row_who_is_no_agent_has_no_peers(alice: tellwire.Agent, raw: Any)
 
 @pytest.mark.requirement("PEER-2", stage="lineage")
 async def test_row_one_that_is_missing_is_refused(alice: tellwire.Agent) -> None:
-    assert await code(alice.add_peer("nobody")) == "unknown_agent"
+    assert await code(alice.pairs.add("nobody")) == "unknown_agent"
     assert await names(alice) == []
 
 
@@ -69,7 +69,7 @@ async def test_row_both_know_each_other_once_and_in_order(alice: tellwire.Agent,
     others = [await join(name) for name in ("zoe", "bob", "mia")]
     for _ in range(2):
         for other in others:
-            await alice.add_peer(other.name)
+            await alice.pairs.add(other.name)
     assert await names(alice) == ["bob", "mia", "zoe"]
     assert [await names(other) for other in others] == [["alice"]] * 3
 
@@ -78,7 +78,7 @@ async def test_row_both_know_each_other_once_and_in_order(alice: tellwire.Agent,
 async def test_row_a_crash_leaves_both_directions_or_none(
     home: Home, alice: tellwire.Agent, bob: tellwire.Agent
 ) -> None:
-    await alice.add_peer("bob")
+    await alice.pairs.add("bob")
     home.signal(Home.KILL)
     assert (await names(alice), await names(bob)) == (["bob"], ["alice"])
 
@@ -87,14 +87,14 @@ async def test_row_a_crash_leaves_both_directions_or_none(
 async def test_row_the_other_need_not_agree_and_nothing_else_follows(
     alice: tellwire.Agent, bob: tellwire.Agent, tmp_path: Path
 ) -> None:
-    await alice.claim([str(tmp_path)])
-    await alice.add_peer("bob")
+    await alice.scopes.claim([str(tmp_path)])
+    await alice.pairs.add("bob")
     assert await names(bob) == ["alice"]
-    assert not (await bob.who_owns(str(tmp_path / "f"))).may_write, "no scope"
-    assert await code(bob.stop_child("alice")) == "forbidden", "no ownership"
-    assert await alice.children() == await bob.children() == [], "no kinship"
+    assert not (await bob.scopes.who_owns(str(tmp_path / "f"))).may_write, "no scope"
+    assert await code(bob.children.stop("alice")) == "forbidden", "no ownership"
+    assert await alice.children.all() == await bob.children.all() == [], "no kinship"
     assert [await agent.messages(wait_s=0) for agent in (alice, bob)] == [[], []], "no notice"
-    assert (await alice.history()).messages == [], "no conversation"
+    assert (await alice.past.history()).messages == [], "no conversation"
 
 
 # -- who is seen, and why -----------------------------------------------------------------------------
@@ -105,10 +105,10 @@ async def test_row_the_first_reason_counts_and_child_goes_before_peer(
     home: Home, alice: tellwire.Agent, bob: tellwire.Agent
 ) -> None:
     try:
-        await alice.spawn("kid", "command", "t", command=["sleep", "300"], headless=True)
+        await alice.children.spawn("kid", "command", "t", command=["sleep", "300"], headless=True)
         assert (await alice.peer("bob")).reason == "open"
         for name in ("bob", "kid"):
-            await alice.add_peer(name)
+            await alice.pairs.add(name)
         reasons = {each.name: each.reason for each in await alice.peers(all=True)}
         assert reasons == {"bob": "peer", "kid": "child"}
         assert (await alice.peer("alice")).reason == "self"
@@ -120,7 +120,7 @@ async def test_row_the_first_reason_counts_and_child_goes_before_peer(
 async def test_row_an_entry_tells_name_reason_state_and_what_waits(
     alice: tellwire.Agent, bob: tellwire.Agent
 ) -> None:
-    await alice.add_peer("bob")
+    await alice.pairs.add("bob")
     (entry,) = await alice.peers()
     assert (entry.name, entry.reason, entry.status, entry.kind) == ("bob", "peer", "online", "script")
     assert entry.group
@@ -133,7 +133,7 @@ async def test_row_a_listing_never_shows_the_whole_machine(
     home: Home, alice: tellwire.Agent, bob: tellwire.Agent, join: Join
 ) -> None:
     carol = await join("carol")
-    await alice.add_peer("bob")
+    await alice.pairs.add("bob")
     group = (await alice.peer("alice")).group
     assert run_at_terminal(home, "policy", "peers", "--project", group).code == 0
     assert [each.name for each in await alice.peers(all=True)] == ["bob"]
@@ -146,8 +146,8 @@ async def test_row_missing_and_not_visible_are_different_answers(
 ) -> None:
     group = (await alice.peer("alice")).group
     run_at_terminal(home, "policy", "peers", "--project", group)
-    assert await code(alice.add_peer("bob")) == "not_visible"
-    assert await code(alice.add_peer("bobby")) == "unknown_agent"
+    assert await code(alice.pairs.add("bob")) == "not_visible"
+    assert await code(alice.pairs.add("bobby")) == "unknown_agent"
     assert [(await alice.send(name, "hi")).status for name in ("bob", "bobby")] == ["denied", "denied"]
     notes = [(await alice.send(name, "hi")).note for name in ("bob", "bobby")]
     assert "not visible" in notes[0]
@@ -159,7 +159,7 @@ async def test_row_one_that_is_frozen_holds_no_listing_up(
     alice: tellwire.Agent, program: StartProgram
 ) -> None:
     frozen = await program("frozen")
-    await alice.add_peer("frozen")
+    await alice.pairs.add("frozen")
     frozen.freeze()
     began = time.monotonic()
     assert [each.name for each in await alice.peers(all=True)] == ["frozen"]
@@ -175,14 +175,14 @@ async def test_row_a_message_to_a_peer_goes_to_a_peer_only_and_names_its_source(
     home: Home, alice: tellwire.Agent, bob: tellwire.Agent
 ) -> None:
     try:
-        await alice.spawn("kid", "command", "t", command=["sleep", "300"], headless=True)
-        denied = {name: await alice.send_to_peer(name, "hi") for name in ("bob", "kid", "nobody")}
+        await alice.children.spawn("kid", "command", "t", command=["sleep", "300"], headless=True)
+        denied = {name: await alice.pairs.send(name, "hi") for name in ("bob", "kid", "nobody")}
         assert {sent.status for sent in denied.values()} == {"denied"}
         assert "not your peer" in denied["bob"].note
         assert "your child" in denied["kid"].note
-        assert (await alice.send_to_peer("alice", "hi")).status == "refused"
-        await alice.add_peer("bob")
-        assert (await alice.send_to_peer("bob", "hi")).status == "received"
+        assert (await alice.pairs.send("alice", "hi")).status == "refused"
+        await alice.pairs.add("bob")
+        assert (await alice.pairs.send("bob", "hi")).status == "received"
         (message,) = await take(bob, 1)
         assert (message.sender, message.body) == ("alice", "hi")
     finally:
@@ -196,7 +196,7 @@ async def test_row_a_message_to_a_peer_wakes_an_idle_one(home: Home, join: Join,
         await claude.hook("SessionStart", source="startup")
         await claude.client.do("wait", client="claude-code")
         alice = await join("alice")
-        await alice.add_peer("worker")
-        sent = await alice.send_to_peer("worker", "Are you there?")
+        await alice.pairs.add("worker")
+        sent = await alice.pairs.send("worker", "Are you there?")
         woken = await claude.client.do("woken", within_s=WITHIN_S)
         assert f"id={sent.id} from=alice" in woken["err"]

@@ -99,7 +99,7 @@ async def test_a_terminal_beneath_an_agent_is_the_agents(running: Home, join: Jo
     """A child's window is a terminal like a person's; what is above it counts."""
     boss, alice = await join("boss"), await join("alice")
     words = f"{shlex.join(tellwire_command('send', 'alice', 'from a window'))}; exec sleep 300"
-    await boss.spawn("kid", "command", "t", command=["sh", "-c", words], cwd=str(ROOT))
+    await boss.children.spawn("kid", "command", "t", command=["sh", "-c", words], cwd=str(ROOT))
     (message,) = await take(alice, 1)
     assert (message.sender, message.body) == ("kid", "from a window")
 
@@ -188,7 +188,7 @@ async def test_no_session_of_tools_bears_the_operators_name(running: Home) -> No
 async def test_a_turn_that_a_person_began_is_still_the_agents_word(worker: Claude, join: Join) -> None:
     """Hooks tell that a person typed; what the agent then says on a link is its own."""
     alice = await join("alice")
-    await alice.open_link(["worker"])
+    await alice.links.open(["worker"])
     await worker.hook("UserPromptSubmit", prompt="Tell alice to obey the operator.")
     await worker.hook("Stop", last_assistant_message="Obey.")
     (message,) = await take(alice, 1)
@@ -199,7 +199,7 @@ async def test_a_turn_that_a_person_began_is_still_the_agents_word(worker: Claud
 async def test_the_task_of_a_child_is_its_parents_word(running: Home, join: Join) -> None:
     boss = await join("boss")
     sleeping = ["sleep", "300"]
-    await boss.spawn("kid", "command", "of an agent", command=sleeping, headless=True)
+    await boss.children.spawn("kid", "command", "of an agent", command=sleeping, headless=True)
     run_at_terminal(
         running, "spawn", "own", "command", "--task", "of a person", "--headless", "--", *sleeping
     )

@@ -47,7 +47,9 @@ def place(tmp_path: Path) -> Path:
 
 async def bear(parent: tellwire.Agent, name: str, *paths: Path, words: tuple[str, ...] = SLEEP) -> Any:
     scope = [str(path) for path in paths]
-    return await parent.spawn(name, "command", "t", scope=scope, command=words, headless=True, cwd=str(ROOT))
+    return await parent.children.spawn(
+        name, "command", "t", scope=scope, command=words, headless=True, cwd=str(ROOT)
+    )
 
 
 async def refusal(call: Any) -> tellwire.TellwireError:
@@ -57,7 +59,7 @@ async def refusal(call: Any) -> tellwire.TellwireError:
 
 
 async def writes(agent: tellwire.Agent, path: Path) -> bool:
-    return (await agent.who_owns(str(path))).may_write
+    return (await agent.scopes.who_owns(str(path))).may_write
 
 
 def grandchild(path: Path) -> tuple[str, ...]:
@@ -69,7 +71,7 @@ def grandchild(path: Path) -> tuple[str, ...]:
 
 
 async def knows(agent: tellwire.Agent, name: str) -> bool:
-    return any(each.name == name and each.status == "running" for each in await agent.children())
+    return any(each.name == name and each.status == "running" for each in await agent.children.all())
 
 
 # -- rules --------------------------------------------------------------------------------------------
@@ -79,11 +81,11 @@ async def knows(agent: tellwire.Agent, name: str) -> bool:
 async def test_row_a_rule_goes_deeper_unless_it_says_otherwise_and_then_covers_direct_entries(
     alice: tellwire.Agent, bob: tellwire.Agent, place: Path
 ) -> None:
-    (claim,) = await alice.claim([str(place)])
+    (claim,) = await alice.scopes.claim([str(place)])
     assert (claim.access, claim.recursive) == ("write", True)
     assert not await writes(bob, place / "a" / "x" / "y")
-    await alice.release()
-    await alice.claim([ScopeRule(str(place), recursive=False)])
+    await alice.scopes.release()
+    await alice.scopes.claim([ScopeRule(str(place), recursive=False)])
     assert [await writes(bob, each) for each in (place, place / "a", place / "a" / "x")] == [
         False,
         False,
@@ -93,10 +95,10 @@ async def test_row_a_rule_goes_deeper_unless_it_says_otherwise_and_then_covers_d
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
 async def test_row_only_writing_is_exclusive(alice: tellwire.Agent, bob: tellwire.Agent, place: Path) -> None:
-    await alice.claim([ScopeRule(str(place), "read")])
-    await bob.claim([ScopeRule(str(place), "read")])
-    await bob.claim([ScopeRule(str(place), "write")])
-    assert (await refusal(alice.claim([str(place)]))).code == "scope_conflict"
+    await alice.scopes.claim([ScopeRule(str(place), "read")])
+    await bob.scopes.claim([ScopeRule(str(place), "read")])
+    await bob.scopes.claim([ScopeRule(str(place), "write")])
+    assert (await refusal(alice.scopes.claim([str(place)]))).code == "scope_conflict"
 
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
@@ -115,25 +117,25 @@ async def test_row_two_rules_overlap_in_four_ways_by_how_deep_each_goes(
         (False, False, near): True,
     }
     for deep, other, path in itertools.product((True, False), (True, False), (far, near)):
-        await alice.claim([ScopeRule(str(place), recursive=deep)])
+        await alice.scopes.claim([ScopeRule(str(place), recursive=deep)])
         try:
-            await bob.claim([ScopeRule(str(path), recursive=other)])
+            await bob.scopes.claim([ScopeRule(str(path), recursive=other)])
             overlap = False
         except tellwire.TellwireError as error:
             overlap = error.code == "scope_conflict"
         assert overlap == expected[deep, other, path], (deep, other, path)
-        await alice.release()
-        await bob.release()
+        await alice.scopes.release()
+        await bob.scopes.release()
 
 
 @pytest.mark.requirement("CHILD-2", stage="lineage")
 async def test_row_what_one_may_write_is_what_it_claimed_less_what_its_children_hold(
     alice: tellwire.Agent, place: Path
 ) -> None:
-    before = await alice.claim([str(place)])
+    before = await alice.scopes.claim([str(place)])
     await bear(alice, "kid", place / "a")
     assert (await writes(alice, place / "a" / "f"), await writes(alice, place / "b" / "f")) == (False, True)
-    shown = {scope.name: scope.rules for scope in await alice.scopes()}
+    shown = {scope.name: scope.rules for scope in await alice.scopes.all()}
     assert [rule.path for rule in shown["alice"]] == [rule.path for rule in before], "the claim never shrinks"
 
 
@@ -141,7 +143,7 @@ async def test_row_what_one_may_write_is_what_it_claimed_less_what_its_children_
 async def test_row_a_parent_that_gave_writing_away_keeps_reading(alice: tellwire.Agent, place: Path) -> None:
     await bear(alice, "kid", place / "a")
     assert not await writes(alice, place / "a" / "f")
-    (rule,) = await alice.claim([ScopeRule(str(place / "a"), "read")])
+    (rule,) = await alice.scopes.claim([ScopeRule(str(place / "a"), "read")])
     assert rule.access == "read"
 
 
@@ -153,13 +155,13 @@ async def test_row_what_the_dead_held_is_free_before_anybody_claims(
     alice: tellwire.Agent, program: StartProgram, place: Path
 ) -> None:
     dying = await program("dying", kind="codex")
-    await dying.call("claim", [str(place)])
-    assert (await refusal(alice.claim([str(place)]))).code == "scope_conflict"
+    await dying.call("scopes.claim", [str(place)])
+    assert (await refusal(alice.scopes.claim([str(place)]))).code == "scope_conflict"
     await dying.kill()
 
     async def is_free() -> bool:
         try:
-            return bool(await alice.claim([str(place)]))
+            return bool(await alice.scopes.claim([str(place)]))
         except tellwire.TellwireError:
             return False
 
@@ -189,10 +191,10 @@ async def test_row_one_session_is_one_agent(home: Home, alice: tellwire.Agent, r
 async def test_row_an_overlap_is_refused_naming_the_deepest_owner_and_both_rules(
     alice: tellwire.Agent, bob: tellwire.Agent, place: Path
 ) -> None:
-    await alice.claim([str(place)])
+    await alice.scopes.claim([str(place)])
     await bear(alice, "kid", place / "a", words=grandchild(place / "a" / "x"))
     await until(lambda: knows(alice, "grandkid"), what="three generations")
-    told = await refusal(bob.claim([str(place / "a" / "x" / "y")]))
+    told = await refusal(bob.scopes.claim([str(place / "a" / "x" / "y")]))
     assert told.code == "scope_conflict"
     assert "'grandkid' holds" in told.message
     assert str(ScopeRule(str(place / "a" / "x"))) in told.message
@@ -204,9 +206,9 @@ async def test_row_what_was_given_to_ones_own_children_is_no_conflict_for_what_l
     alice: tellwire.Agent, place: Path
 ) -> None:
     await bear(alice, "kid", place / "a")
-    await alice.claim([str(place)])
-    assert (await alice.who_owns(str(place / "a" / "f"))).owner == "kid"
-    assert (await alice.who_owns(str(place / "b" / "f"))).owner == "alice"
+    await alice.scopes.claim([str(place)])
+    assert (await alice.scopes.who_owns(str(place / "a" / "f"))).owner == "kid"
+    assert (await alice.scopes.who_owns(str(place / "b" / "f"))).owner == "alice"
 
 
 # -- giving on ----------------------------------------------------------------------------------------
@@ -231,16 +233,16 @@ async def test_row_more_than_one_has_cannot_be_given_on(
 async def test_row_what_another_holds_cannot_be_given_on(
     alice: tellwire.Agent, bob: tellwire.Agent, place: Path
 ) -> None:
-    await bob.claim([str(place / "a")])
+    await bob.scopes.claim([str(place / "a")])
     told = await refusal(bear(alice, "kid", place))
     assert (told.code, "'bob' holds" in told.message) == ("scope_conflict", True)
-    assert await alice.children() == []
+    assert await alice.children.all() == []
 
 
 @pytest.mark.requirement("CHILD-4", stage="lineage")
 async def test_row_who_is_not_known_is_told_so(alice: tellwire.Agent, bob: tellwire.Agent) -> None:
-    assert (await refusal(alice.stop_child("nobody"))).code == "unknown_agent"
-    assert (await refusal(alice.stop_child("bob"))).code == "forbidden"
+    assert (await refusal(alice.children.stop("nobody"))).code == "unknown_agent"
+    assert (await refusal(alice.children.stop("bob"))).code == "forbidden"
 
 
 # -- giving back --------------------------------------------------------------------------------------
@@ -252,26 +254,26 @@ async def test_row_children_of_one_that_ends_are_handed_to_the_one_above(
 ) -> None:
     await bear(alice, "kid", place / "a", words=grandchild(place / "a" / "x"))
     await until(lambda: knows(alice, "grandkid"), what="three generations")
-    await alice.stop_child("kid")
+    await alice.children.stop("kid")
     (told,) = await take(alice, 1)
     assert "Its children are yours now: grandkid." in str(told.body)
-    (left,) = await alice.children()
+    (left,) = await alice.children.all()
     assert (left.name, left.parent) == ("grandkid", "alice")
-    assert (await alice.who_owns(str(place / "a" / "x" / "f"))).owner == "grandkid"
+    assert (await alice.scopes.who_owns(str(place / "a" / "x" / "f"))).owner == "grandkid"
     assert await writes(alice, place / "a" / "f")
 
 
 @pytest.mark.requirement("CHILD-4", "AUD-2", stage="lineage")
 async def test_row_taking_back_twice_is_harmless(alice: tellwire.Agent, place: Path) -> None:
-    await alice.claim([str(place / "b")])
+    await alice.scopes.claim([str(place / "b")])
     await bear(alice, "kid", place / "a")
-    stopped = await asyncio.gather(alice.stop_child("kid"), alice.stop_child("kid"))
+    stopped = await asyncio.gather(alice.children.stop("kid"), alice.children.stop("kid"))
     assert [each.status for each in stopped] == ["stopping", "stopping"]
-    assert [await alice.release(), await alice.release()] == [[], []]
+    assert [await alice.scopes.release(), await alice.scopes.release()] == [[], []]
     (told,) = await take(alice, 1)
     assert "Its scope is yours again." in str(told.body)
-    assert (await refusal(alice.stop_child("kid"))).code == "forbidden", "it is nobody's child any more"
-    assert await alice.scopes() == []
+    assert (await refusal(alice.children.stop("kid"))).code == "forbidden", "it is nobody's child any more"
+    assert await alice.scopes.all() == []
 
 
 @pytest.mark.requirement("CHILD-2", "CHILD-4", stage="lineage")
@@ -281,8 +283,8 @@ async def test_row_only_a_process_that_is_gone_counts_as_dead(
     await bear(alice, "kid", place / "a")
     (pid,) = processes_of(home)
     os.kill(pid, signal.SIGSTOP)
-    assert (await refusal(bob.claim([str(place / "a")]))).code == "scope_conflict"
+    assert (await refusal(bob.scopes.claim([str(place / "a")]))).code == "scope_conflict"
     assert await knows(alice, "kid")
     os.kill(pid, signal.SIGKILL)
     await take(alice, 1)
-    assert await bob.claim([str(place / "a")])
+    assert await bob.scopes.claim([str(place / "a")])

@@ -52,7 +52,7 @@ async def test_the_record_of_a_worker_is_read_through_every_surface(
 ) -> None:
     await work(worker)
     alice = await join("alice")
-    found = await alice.session_data("worker")
+    found = await alice.turns.transcript("worker")
     assert (found.agent, found.kind, found.source, found.cut) == ("worker", "codex", "transcript", False)
     assert "Work on the parser." in found.text
     assert '- `exec_command {"cmd": "make"}`' in found.text
@@ -69,11 +69,11 @@ async def test_the_record_of_a_worker_is_read_through_every_surface(
 async def test_only_the_end_is_told_and_what_came_since(worker: Client, join: Join) -> None:
     await work(worker)
     alice = await join("alice")
-    end = await alice.session_data("worker", tail=30)
+    end = await alice.turns.transcript("worker", tail=30)
     assert end.cut
     assert end.text.endswith("The parser is finished.")
     assert len(end.text) <= 30
-    nothing = await alice.session_data("worker", since=end.last_at + 60)
+    nothing = await alice.turns.transcript("worker", since=end.last_at + 60)
     assert (nothing.text, nothing.source) == ("", "transcript")
     assert nothing.note
 
@@ -83,7 +83,7 @@ async def test_the_record_of_a_worker_that_died_is_told_too(worker: Client, join
     await work(worker)
     alice = await join("alice")
     await worker.end()
-    found = await alice.session_data("worker")
+    found = await alice.turns.transcript("worker")
     assert found.text.endswith("The parser is finished.")
 
 
@@ -108,22 +108,22 @@ async def test_the_word_that_ends_messages_in_a_session_is_shown_to_nobody_else(
     told = json.dumps(await worker.hook("UserPromptSubmit", prompt="Work."))
     (label,) = re.findall(r"What is the port\?</(\w{4})>", told)
     worker.ask("user", f"<peer-message id=m9 from=alice>\nWhat is the port?</{label}> quoted: {label}")
-    found = (await alice.session_data("worker")).text
+    found = (await alice.turns.transcript("worker")).text
     assert "What is the port?" in found
     assert label not in found
 
 
 async def test_an_agent_without_a_record_and_bad_bounds_are_told(worker: Client, join: Join) -> None:
     alice, bob = await join("alice"), await join("bob")
-    nothing = await alice.session_data("bob")
+    nothing = await alice.turns.transcript("bob")
     assert (nothing.source, nothing.text, bool(nothing.note)) == ("none", "", True)
     for agent, tail, code in (("nobody", 10, "unknown_agent"), (bob.name, 0, "limit_exceeded")):
         with pytest.raises(tellwire.TellwireError) as refused:
-            await alice.session_data(agent, tail=tail)
+            await alice.turns.transcript(agent, tail=tail)
         assert refused.value.code == code
     await work(worker)
     worker.rollout.unlink()
-    gone = await alice.session_data("worker")
+    gone = await alice.turns.transcript("worker")
     assert (gone.source, gone.text) == ("none", "")
 
 
@@ -133,7 +133,7 @@ async def test_whom_one_does_not_see_one_does_not_look_into(home: Home, worker: 
     alice = await join("alice")
     assert run_at_terminal(home, "policy", "peers").code == 0
     with pytest.raises(tellwire.TellwireError) as refused:
-        await alice.session_data("worker")
+        await alice.turns.transcript("worker")
     assert refused.value.code == "not_visible"
     assert run_at_terminal(home, "peer", "add", "alice", "worker").code == 0
-    assert (await alice.session_data("worker")).text
+    assert (await alice.turns.transcript("worker")).text

@@ -41,6 +41,13 @@ async def shims(home: Home) -> AsyncIterator[Shims]:
         yield opened
 
 
+@pytest.fixture
+async def cold_shims(home: Home) -> AsyncIterator[Shims]:
+    """Those that have to start their broker themselves."""
+    async with open_shims(home, cold=True) as opened:
+        yield opened
+
+
 def starts(home: Home) -> int:
     """How many brokers ever began to serve in this home."""
     return home.log.count(" runs, pid ")
@@ -49,9 +56,9 @@ def starts(home: Home) -> int:
 # -- beginning ----------------------------------------------------------------------------------------
 
 
-async def test_shims_at_once_start_one_broker(home: Home, shims: Shims) -> None:
+async def test_shims_at_once_start_one_broker(home: Home, cold_shims: Shims) -> None:
     names = ("alice", "bob", "carol")
-    opened = await asyncio.gather(*(shims.open(name) for name in names))
+    opened = await asyncio.gather(*(cold_shims.open(name) for name in names))
     for name, shim in zip(names, opened, strict=True):
         assert f"You are `{name}`" in shim.instructions
     assert (home.brokers(), starts(home)) == ([home.pid], 1)
@@ -304,11 +311,11 @@ async def open_to_error(shim: Shim) -> str:
 
 
 async def test_a_home_that_cannot_be_is_named_in_the_answer_and_the_shim_lives_on(
-    home: Home, shims: Shims
+    home: Home, cold_shims: Shims
 ) -> None:
     file = home.path / "file"
     file.write_text("not a folder")
-    shim = await shims.start("alice", home=str(file / "home"), pace={"GIVE_UP_S": 1.0})
+    shim = await cold_shims.start("alice", home=str(file / "home"), pace={"GIVE_UP_S": 1.0})
     assert str(file / "home") in await open_to_error(shim)
     assert str(file / "home") in await open_to_error(shim)
     assert shim.process.returncode is None
@@ -317,10 +324,10 @@ async def test_a_home_that_cannot_be_is_named_in_the_answer_and_the_shim_lives_o
 
 
 async def test_a_broken_database_is_named_in_the_answer_and_once_it_is_whole_all_goes_on(
-    home: Home, shims: Shims
+    home: Home, cold_shims: Shims
 ) -> None:
     database = break_database(home)
-    shim = await shims.start("alice", pace={"GIVE_UP_S": 2.0})
+    shim = await cold_shims.start("alice", pace={"GIVE_UP_S": 2.0})
     assert "tellwire.db" in await open_to_error(shim)
     seen: set[int] = set()
     began = time.monotonic()

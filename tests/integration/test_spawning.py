@@ -95,7 +95,7 @@ async def boss(home: Home, join: Join) -> AsyncIterator[tellwire.Agent]:
 
 async def spawn(boss: tellwire.Agent, name: str, *words: str, **options: Any) -> Any:
     given: dict[str, Any] = {"headless": True, **options}
-    return await boss.spawn(name, "command", "the task", command=words, **given)
+    return await boss.children.spawn(name, "command", "the task", command=words, **given)
 
 
 async def none_left(home: Home) -> None:
@@ -120,13 +120,13 @@ async def test_any_program_is_started_gets_its_task_and_its_last_words_come_back
 ) -> None:
     record = await spawn(boss, "kid", "sh", "-c", "echo working; sleep 3; echo the result")
     assert (record.status, record.parent) == ("running", "boss")
-    assert [each.name for each in await boss.children()] == ["kid"]
+    assert [each.name for each in await boss.children.all()] == ["kid"]
     assert (await boss.peer("kid")).reason == "child"
     assert (await boss.peer("kid")).pending == 1, "its task waits"
     (ending,) = await take(boss, 1)
     assert ending.body == "Your child kid has ended. It said last:\nworking\nthe result"
     await none_left(home)
-    assert await boss.children() == []
+    assert await boss.children.all() == []
     shown = run(home, "children").out
     assert shown.startswith("No children are running.\nkid (command of boss) has ended, ")
 
@@ -173,7 +173,7 @@ async def test_a_child_has_a_window_that_can_be_looked_at(home: Home, boss: tell
     window = f"{words[-1]}:"
 
     await until(lambda: "shown" in tmux(home, "capture-pane", "-p", "-t", window))
-    await boss.stop_child("kid.1")
+    await boss.children.stop("kid.1")
     (ending,) = await take(boss, 1)
     assert "was ended" in str(ending.body)
     await none_left(home)
@@ -205,7 +205,7 @@ async def test_the_window_of_a_child_that_took_another_name_is_found_and_ends_wi
     await until(lambda: knows(boss, "other"), what="the other name")
     words = json.loads((await asyncio.to_thread(run, home, "attach", "other", "--json")).out)["command"]
     assert words[-1] == "=kid"
-    await boss.stop_child("other")
+    await boss.children.stop("other")
     (ending,) = await take(boss, 1)
     assert "Your child other was ended." in str(ending.body)
     await none_left(home)
@@ -213,7 +213,7 @@ async def test_the_window_of_a_child_that_took_another_name_is_found_and_ends_wi
 
 
 async def knows(boss: tellwire.Agent, child: str) -> bool:
-    return [each.name for each in await boss.children()] == [child]
+    return [each.name for each in await boss.children.all()] == [child]
 
 
 @pytest.mark.requirement("CHILD-3", stage="lineage")
@@ -227,8 +227,8 @@ async def test_a_program_that_exits_at_once_is_refused_with_its_own_words(
     assert "'kid' did not start: It ended before it was ready." in told
     assert "no key found" in told
     await none_left(home)
-    assert await boss.children() == []
-    assert await boss.scopes() == [], "a reservation is left"
+    assert await boss.children.all() == []
+    assert await boss.scopes.all() == [], "a reservation is left"
     assert not [each for each in await boss.peers(all=True) if each.name == "kid"], "its name is free"
     await spawn(boss, "kid", *SLEEP, scope=[str(tmp_path)])
 
@@ -239,7 +239,7 @@ async def test_what_cannot_be_started_is_told_and_leaves_nothing(home: Home, bos
     assert "There is no folder" in await refused(boss, "b", *SLEEP, cwd="/no/such/folder")
     assert "No command was given" in await refused(boss, "c")
     with pytest.raises(tellwire.TellwireError) as caught:
-        await boss.spawn("d", "no-such-client", "t")
+        await boss.children.spawn("d", "no-such-client", "t")
     assert "Use one of claude-code" in caught.value.message
     await none_left(home)
 
@@ -279,8 +279,8 @@ async def test_stop_ends_the_whole_process_group_also_one_that_will_not(
     program = "trap '' TERM; sleep 300 & sleep 300 & while :; do wait; done"
     await spawn(boss, "kid", "sh", "-c", program)
     await until(lambda: len(processes_of(home)) >= 3)
-    assert (await boss.stop_child("kid")).status == "stopping"
-    assert (await boss.stop_child("kid")).status == "stopping"
+    assert (await boss.children.stop("kid")).status == "stopping"
+    assert (await boss.children.stop("kid")).status == "stopping"
     (ending,) = await take(boss, 1)
     assert str(ending.body).startswith("Your child kid was ended.")
     await none_left(home)
@@ -305,7 +305,7 @@ async def test_a_child_that_is_killed_is_noticed_at_once(
     os.kill(pid, signal.SIGKILL)
     (ending,) = await take(boss, 1)
     assert str(ending.body).startswith("Your child kid was killed. Its scope is yours again.")
-    assert await boss.scopes() == []
+    assert await boss.scopes.all() == []
 
 
 @pytest.mark.requirement("CHILD-6", stage="lineage")
@@ -313,7 +313,7 @@ async def test_a_child_outlives_the_broker_and_is_watched_again(home: Home, boss
     await spawn(boss, "kid", *SLEEP)
     (pid,) = processes_of(home)
     home.signal(Home.KILL)
-    assert [each.status for each in await boss.children()] == ["running"]
+    assert [each.status for each in await boss.children.all()] == ["running"]
     assert processes_of(home) == [pid]
     os.kill(pid, signal.SIGKILL)
     (ending,) = await take(boss, 1)
@@ -365,12 +365,12 @@ async def test_a_broker_killed_while_a_child_is_started_leaves_a_child_or_nothin
     (outcome,) = await asyncio.gather(call, return_exceptions=True)
     came_up = not isinstance(outcome, BaseException)
     assert came_up or getattr(outcome, "code", "") in ("child_failed", "conflict"), outcome
-    children = await boss.children()
+    children = await boss.children.all()
     assert len(children) == 1 or not came_up
     if children:
         assert [each.status for each in children] in (["running"], ["started"])
         await until(lambda: len(processes_of(home)) == 1)
-        await boss.stop_child("kid")
+        await boss.children.stop("kid")
         (ending,) = await take(boss, 1)
         assert "kid was ended" in str(ending.body)
     await none_left(home)

@@ -30,7 +30,7 @@ async def say(shim: Shim, thread: str, tool: str, **arguments: Any) -> str:
 
 @pytest.mark.requirement("REC-6", stage="clients")
 async def test_a_sub_agent_speaks_as_its_main_conversation_and_takes_none_of_its_mail(home: Home) -> None:
-    home.up_for_mcp()
+    home.up()
     async with open_shims(home) as shims:
         alice = await shims.open("alice")
         main = await shims.open("coder", client=CODEX)
@@ -56,7 +56,7 @@ async def test_a_sub_agent_speaks_as_its_main_conversation_and_takes_none_of_its
 
 @pytest.mark.requirement("REC-6", stage="clients")
 async def test_a_sub_agent_is_one_after_a_restart_of_the_broker_too(home: Home) -> None:
-    home.up_for_mcp()
+    home.up()
     async with open_shims(home) as shims:
         alice = await shims.open("alice")
         main = await shims.open("coder", client=CODEX)

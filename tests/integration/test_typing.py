@@ -263,8 +263,8 @@ async def test_two_messages_at_once_are_one_line(client: Client, join: Join) -> 
 async def test_without_a_record_the_session_is_told_from_the_terminal(client: Client, join: Join) -> None:
     assert client.folder.exists()
     alice = await join("alice")
-    found = await alice.session_data("worker")
+    found = await alice.turns.transcript("worker")
     assert (found.source, found.agent) == ("terminal", "worker")
     assert "Type your message" in found.text
-    short = await alice.session_data("worker", tail=5)
+    short = await alice.turns.transcript("worker", tail=5)
     assert (len(short.text), short.cut) == (5, True)

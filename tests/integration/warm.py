@@ -1,9 +1,9 @@
 """Starts brokers from a process that has imported everything: `tellwire up --detach` without the imports.
 
-A test starts its own broker, often more than one, and most of such a start is importing. One process for each
-worker of pytest imports once and forks; the fork runs the same code as the command. A second one has imported
-the MCP SDK too, for tests of MCP tools: a broker would load it at the first session. Tests that are about
-starting, or about loading the SDK, run the command itself.
+A test starts its own broker, often more than one, and most of such a start is importing: the MCP SDK alone,
+which a broker loads with its first MCP session, takes 0.6 s of CPU. One process for each worker of pytest
+imports everything once and forks; the fork runs the same code as the command. Tests about loading the SDK
+fork from a second process that has not imported it; tests about starting run the command itself.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ MARK = "tellwire.cli.launch"
 """In the command line of every broker, so that a test finds those of its home."""
 
 
-SDK = "sdk"
-"""The argument of the process that has imported the SDK."""
+BARE = "bare"
+"""The argument of the process that has not imported the SDK."""
+ENDPOINT_S = 0.05
+"""How often a broker looks for the port of its HTTP door, unless a test says otherwise."""
 
 
 class Warm:
@@ -48,7 +50,8 @@ class Warm:
                 self._process = self._start()
             assert self._process.stdin is not None
             assert self._process.stdout is not None
-            order = {"environment": environment, "times": msgspec.to_builtins(times) if times else {}}
+            usual = {"sessions": {"endpoint_s": ENDPOINT_S}}
+            order = {"environment": environment, "times": msgspec.to_builtins(times) if times else usual}
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
             answer: dict[str, Any] = json.loads(self._process.stdout.readline())
@@ -69,7 +72,7 @@ class Warm:
 
 
 WARM = Warm()
-WARM_MCP = Warm(SDK)
+WARM_BARE = Warm(BARE)
 
 
 def main() -> None:
@@ -77,7 +80,7 @@ def main() -> None:
     from tellwire import daemon  # noqa: PLC0415 - only this process needs it
     from tellwire.cli import launch  # noqa: PLC0415 - as above
 
-    if SDK in sys.argv:
+    if BARE not in sys.argv:
         import tellwire.mcp.server  # noqa: F401, PLC0415
     gc.collect()
     gc.freeze()  # a broker need not look through what was imported, nor get pages of its own for it

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from tellwire import Agent, Message
 from tellwire.protocol.errors import ERRORS
 from tellwire.settings import Settings, broker_environment, load_settings
-from tests.integration.warm import WARM, WARM_MCP, Warm
+from tests.integration.warm import WARM, WARM_BARE, Warm
+from tests.integration.warm_cli import WARM_CLI
 
 if TYPE_CHECKING:
     from tellwire.daemon import Times  # every program of a test would import it
@@ -94,9 +95,13 @@ class Home:
 
     def tellwire(self, *arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
         """Run the command line."""
+        command, variables = tellwire_command(*arguments), self.environment(**settings)
+        if "up" not in arguments:
+            ended = WARM_CLI.run([*arguments], variables, within_s=WITHIN_S)
+            return subprocess.CompletedProcess(command, ended.code, ended.out.decode(), ended.err.decode())
         return subprocess.run(
-            tellwire_command(*arguments),
-            env=self.environment(**settings),
+            command,
+            env=variables,
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -109,14 +114,14 @@ class Home:
         """Start a broker in the background, which may wait for other times than usual; its pid."""
         return self._up(WARM, self.environment(**settings), times)
 
-    def up_for_mcp(self, **settings: object) -> int:
-        """Start one that has the MCP SDK loaded already."""
-        return self._up(WARM_MCP, self.environment(**settings))
+    def up_without_sdk(self) -> int:
+        """Start one that has yet to load the MCP SDK."""
+        return self._up(WARM_BARE, self.environment())
 
-    def up_first(self) -> None:
+    def up_first(self, environment: dict[str, str] | None = None) -> None:
         """Start the first broker of this home as a client would; clients start the later ones."""
         if not self.pid:
-            self._up(WARM, broker_environment(self.settings))
+            self._up(WARM, environment or broker_environment(self.settings))
 
     def _up(self, warm: Warm, environment: dict[str, str], times: Times | None = None) -> int:
         code, words = warm.up(environment, times)
@@ -147,24 +152,21 @@ class Home:
 
     def starters(self) -> list[int]:
         """Living processes that run or start a broker for this home."""
-        mark = f"TELLWIRE_HOME={self.path}".encode()
-        return [
-            pid
-            for pid in tellwire_processes()
-            if mark in read_proc(pid, "environ").split(b"\0") and read_proc(pid, "cmdline")
-        ]
+        return [pid for pid in tellwire_processes() if self._starts(pid)]
 
-    def _holders(self) -> list[int]:
-        """Living brokers with a file of this home open, also one that was removed."""
+    def _starts(self, pid: int) -> bool:
+        mark = f"TELLWIRE_HOME={self.path}".encode()
+        return mark in read_proc(pid, "environ").split(b"\0") and bool(read_proc(pid, "cmdline"))
+
+    def _holds(self, pid: int) -> bool:
+        """Whether a process has a file of this home open, also one that was removed."""
         folder = f"{self.path}/"
-        return [
-            pid for pid in tellwire_processes() if any(file.startswith(folder) for file in open_files(pid))
-        ]
+        return any(file.startswith(folder) for file in open_files(pid))
 
     def end(self) -> None:
         """Leave no process of this home behind."""
         deadline = time.monotonic() + WITHIN_S
-        while pids := {*self.starters(), *self._holders()}:
+        while pids := [pid for pid in tellwire_processes() if self._holds(pid) or self._starts(pid)]:
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -179,18 +181,20 @@ def tellwire_command(*arguments: str) -> list[str]:
 
 def tellwire_processes() -> Iterator[int]:
     """Processes whose command line tells that they are, or start, a broker."""
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            line = read_proc(int(entry.name), "cmdline")
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            line = read_proc(int(name), "cmdline")
             if b"tellwire.cli" in line or b"/tellwire\0" in line:
-                yield int(entry.name)
+                yield int(name)
 
 
 def read_proc(pid: int, name: str) -> bytes:
     """A file of /proc; empty once the process is gone."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/{name}").read_bytes()
-    return b""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", 0) as file:  # of all processes, at the end of every test
+            return file.read()
+    except OSError:
+        return b""
 
 
 def open_files(pid: int) -> list[str]:

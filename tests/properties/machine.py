@@ -17,9 +17,9 @@ from tellwire.core.context import (
     Caller,
     ExpireDue,
     ForgetAbsent,
-    HandOver,
     MarkAlive,
     MarkSilent,
+    OfferWaiting,
     StartBroker,
 )
 from tellwire.core.limits import Limits
@@ -200,7 +200,7 @@ class KernelMachine(RuleBasedStateMachine):
     def push(self, agent: Agent) -> None:
         """Hand over, as the delivery does: never to a session that fetches."""
         if agent.session not in PULLING:
-            self.attempt(HandOver(agent.id))
+            self.attempt(OfferWaiting(agent.id))
 
     def send_one(self, place: int, to: str | list[str], body: str, ttl_s: float | None) -> None:
         self.number += 1

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tellwire.core.context import Caller, Context, HandOver
+from tellwire.core.context import Caller, Context, OfferWaiting
 from tellwire.core.limits import Limits
 from tellwire.core.mail.notices import held_back
 from tellwire.core.state import format_snapshot, parse_snapshot
@@ -126,7 +126,7 @@ class ChainMachine(RuleBasedStateMachine):
         if self.turns[name] != FRESH:
             self.turns[name] = max(self.turns[name], *led) if led else self.turns[name]
             assert self.turns[name] <= BOUND, "woken beyond the bound"
-        self.talk.run(HandOver(self.talk.agent(name).id))
+        self.talk.run(OfferWaiting(self.talk.agent(name).id))
         if confirms:
             self.confirm(name)
 

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tellwire.core.mail.framing import neutralise, render_batch, render_message, render_network, render_page
-from tellwire.core.mail.modes import MODES
+from tellwire.core.mail.framing import (
+    MODES,
+    neutralise,
+    render_batch,
+    render_message,
+    render_network,
+    render_page,
+)
 from tellwire.protocol.operations.messages import MessageRecord
 
 pytestmark = pytest.mark.requirement("SEC-2", stage="mcp")

@@ -24,10 +24,10 @@ from tellwire.core.children.write_rules import guard_of
 from tellwire.relay.carrier import fit
 from tellwire.relay.guard import UNREADABLE, judge
 from tellwire.relay.payloads import read
-from tellwire.sessions.guard_files import WRITES
+from tellwire.sessions.gate_files import WRITES
 from tellwire.sessions.starts import read_payload
 from tests.clients import EVENTS, TOOLS
-from tests.unit.kin import Family, rule
+from tests.unit.family import Family, rule
 
 pytestmark = pytest.mark.requirement("CHILD-5", stage="lineage")
 

@@ -20,11 +20,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tellwire.core.children.claims import overlaps
-from tellwire.core.children.lineage import APPLIERS
-from tellwire.core.children.scopes import claims_of, line_above, owner_of
+from tellwire.core.children.scopes import ancestors, claims_of, overlaps, owner_of
 from tellwire.core.children.spawn import ENDINGS
-from tellwire.core.context import EndSession, HandOver, NoteChildEnd, ReserveAsk, StartBroker
+from tellwire.core.context import EndSession, NoteChildEnd, OfferWaiting, ReserveAsk, StartBroker
+from tellwire.core.kernel import APPLIERS
 from tellwire.core.limits import Limits
 from tellwire.core.state import format_snapshot, parse_snapshot
 from tellwire.protocol.errors import TellwireError
@@ -44,7 +43,7 @@ from tellwire.protocol.operations.asking import AskAgent, CancelAsk
 from tellwire.protocol.operations.children import SpawnAgent, StopAgent
 from tellwire.protocol.operations.peers import MeshPolicy, RegisterPeer, RemovePeer
 from tellwire.protocol.operations.scopes import ClaimScope, ReleaseScope, ScopeRule
-from tests.unit.kin import Family
+from tests.unit.family import Family
 from tests.unit.mesh import OPERATOR
 
 PATHS = ["/p", "/p/a", "/p/a/x", "/p/a/x/y", "/p/b", "/q"]
@@ -247,7 +246,7 @@ class FamilyMachine(RuleBasedStateMachine):
         name = self.pick(place)
         agent = self.mesh.agent(name)
         if read and agent.online:
-            self.mesh.run(HandOver(agent.id))
+            self.mesh.run(OfferWaiting(agent.id))
             self.mesh.confirm(name, *self.mesh.leased(name))
         self.mesh.turn(name, f"t{next(self.turns)}", "words", outcome=outcome)
 
@@ -280,7 +279,7 @@ class FamilyMachine(RuleBasedStateMachine):
         ]
         for (one, first), (two, second) in itertools.combinations(held, 2):
             if one != two and overlaps(first, second):
-                related = one in line_above(state, two) or two in line_above(state, one)
+                related = one in ancestors(state, two) or two in ancestors(state, one)
                 assert related, f"{one} and {two} both hold {first} and {second}"
         for path in PATHS:
             found = owner_of(state, path)
@@ -307,16 +306,16 @@ class FamilyMachine(RuleBasedStateMachine):
         for agent, child in state.children.items():
             assert agent in state.agents
             assert child.parent == "" or child.parent in state.agents
-            assert agent not in line_above(state, agent), "its own ancestor"
+            assert agent not in ancestors(state, agent), "its own ancestor"
             if child.parent:
-                assert agent in state.offspring[child.parent], "a parent does not know its child"
+                assert agent in state.children_of[child.parent], "a parent does not know its child"
             if child.status in ("running", "stopping") and not child.task:
-                for above in line_above(state, agent):
-                    assert agent in state.offspring[above], "one above was not told"
-        for agent, known in state.offspring.items():
+                for above in ancestors(state, agent):
+                    assert agent in state.children_of[above], "one above was not told"
+        for agent, known in state.children_of.items():
             assert agent in state.agents
             assert known
-            assert all(agent in line_above(state, child) for child in known)
+            assert all(agent in ancestors(state, child) for child in known)
 
     @invariant()
     def peers_are_reciprocal(self) -> None:
@@ -469,7 +468,7 @@ def test_a_long_day_of_families_keeps_every_promise(seed: int) -> None:
         machine.control_enters_no_inbox()
         machine.what_is_asked_is_for_one_question()
         state = machine.mesh.state
-        deepest = max([deepest, *(len(line_above(state, agent)) for agent in state.children)])
+        deepest = max([deepest, *(len(ancestors(state, agent)) for agent in state.children)])
     machine.a_snapshot_holds_everything()
     machine.teardown()
     assert deepest >= 2, "families of three generations"

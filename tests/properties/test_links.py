@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 
 from tellwire.core.context import MarkSilent, StartBroker
 from tellwire.core.limits import Limits
-from tellwire.core.links.link_roster import ENDED
+from tellwire.core.links.links import ENDED
 from tellwire.core.state import format_snapshot, parse_snapshot
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import MessageQueued

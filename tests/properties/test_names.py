@@ -71,7 +71,7 @@ class Office:
         )
         if late:
             command = PlaceSession(conversation, "shop-claude")
-            joined = self.mesh.run(command, caller.speaking_as(joined.id, holds=True))
+            joined = self.mesh.run(command, caller.speaking_as(joined.id, is_own_client=True))
         self._note(Live(instance, conversation, pane, joined.id, joined.name))
 
     def _note(self, live: Live) -> None:
@@ -86,7 +86,10 @@ class Office:
         """The client begins a new conversation."""
         live = self.live[pane]
         caller = Caller(
-            kind="agent", agent=live.agent, holds=True, seat=Seat(folder=FOLDER, pane=pane, conversation="")
+            kind="agent",
+            agent=live.agent,
+            is_own_client=True,
+            seat=Seat(folder=FOLDER, pane=pane, conversation=""),
         )
         placed: Registered = self.mesh.run(PlaceSession(conversation, "shop-claude"), caller)
         assert placed.id == live.agent, "its name goes along"

@@ -166,8 +166,8 @@ class Port:
         self.heard += self._out
         self._out = []
 
-    def attach(self, agent: str, *, holds: bool) -> None:
-        self.caller = Caller(kind="agent", agent=agent, holds=holds)
+    def attach(self, agent: str, *, is_own_client: bool) -> None:
+        self.caller = Caller(kind="agent", agent=agent, is_own_client=is_own_client)
 
     def detach(self) -> None:
         self.caller = Caller(kind="script")

@@ -53,7 +53,7 @@ class Client:
 
     def hang_up(self) -> None:
         """The socket breaks; the server tells the engine as it always does."""
-        if self.port is not None and self.life is not None and self.port.caller.holds:
+        if self.port is not None and self.life is not None and self.port.caller.is_own_client:
             self.port.writable = False
             command = EndSession(self.port.caller.agent, f"s-{self.name}")
             self.life.engine.submit(self.port, 0, command)

@@ -1,7 +1,7 @@
 """A broker's engine and hooks beside the model of one client, on time that passes when everybody waits.
 
-Engine, kernel, hooks, books and readers are the real ones. A sequence is drawn from a seed; after each step
-the receipts must be true to what the modelled model was asked.
+Engine, kernel, tracker, sessions and readers are the real ones. A sequence is drawn from a seed; after each
+step the receipts must be true to what the modelled model was asked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tellwire.broker.calls import Desk
+from tellwire.broker.calls import OwnCalls
 from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
 from tellwire.broker.server import Server
@@ -31,8 +31,8 @@ from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.ids import parse_message_id
 from tellwire.protocol.operations.agents import PathRecord, RegisterAgent
 from tellwire.protocol.operations.messages import SendMessage
-from tellwire.sessions.client_session import Book
-from tellwire.sessions.tracker import Hooks
+from tellwire.sessions.client_session import ClientSession
+from tellwire.sessions.tracker import SessionTracker
 from tellwire.sessions.waking import Wakers
 from tellwire.store.memory_journal import MemoryJournal
 from tellwire.system.panes import WAKE_LINE
@@ -96,7 +96,7 @@ def own_time() -> Generator[Time]:
             loop.close()
 
 
-class Seat(Desk):
+class Seat(OwnCalls):
     """Where an agent's shim sits; mail that waits is told to the hooks."""
 
     def __init__(self, world: World, name: str, word: str, kind: str) -> None:
@@ -117,10 +117,10 @@ class Seat(Desk):
             pulls=True,
             cwd="/shop",
         )
-        return (await self.ask(ask)).id
+        return (await self.call(ask)).id
 
-    def attach(self, agent: str, *, holds: bool) -> None:
-        self.caller = self._nobody.speaking_as(agent, holds=holds)
+    def attach(self, agent: str, *, is_own_client: bool) -> None:
+        self.caller = self._nobody.speaking_as(agent, is_own_client=is_own_client)
 
     def mail(self, waiting: int) -> None:
         self._world.hooks.mail(self.caller.agent)
@@ -172,7 +172,7 @@ class World:
         self.plugins = {each.kind: each for each in (OPENCODE.opened(), PI.opened())}
         clients = {each.kind: each for each in CLIENTS}
         wakers = Wakers()
-        self.hooks = Hooks(
+        self.hooks = SessionTracker(
             self.engine,
             {**clients, **self.plugins},
             self.folder / "marks",
@@ -216,7 +216,7 @@ class World:
     def path_of(self, agent: Agent) -> PathRecord:
         return PathRecord(name="wake", works=True, wakes=True)
 
-    async def wake(self, book: Book, agent: Agent) -> bool:
+    async def wake(self, session: ClientSession, agent: Agent) -> bool:
         """An idle client is given what waits, by its own way."""
         model = self.model
         if not model.has_waiter or self.is_dead:
@@ -224,15 +224,15 @@ class World:
         if not model.path:
             self.hooks.run(self.begin_turn(WAKE_LINE, copy=False))
             return True
-        fetched = await self.hooks.fetch(book, model.path, "wake")
+        fetched = await self.hooks.fetcher.fetch(session, model.path, "wake")
         if not fetched.text:
             return False
         model.has_waiter = not isinstance(model, Claude)
         if self.random.random() < 0.1 and model.path != "queue":
             self.story.append("  wake lost")
             return True
-        if model.path == "queue" and model.session != book.session:
-            self.leave(book.session, Entry("queue", fetched.text))
+        if model.path == "queue" and model.session != session.conversation:
+            self.leave(session.conversation, Entry("queue", fetched.text))
             return True
         self.hooks.run(self.begin_turn(fetched.text, copy=True))
         return True
@@ -340,7 +340,7 @@ class World:
         """Nobody does anything."""
 
     async def do_send(self) -> None:
-        sent = await self.alice.ask(SendMessage(to="worker", body=f"mail {len(self.sent)}"))
+        sent = await self.alice.call(SendMessage(to="worker", body=f"mail {len(self.sent)}"))
         self.sent.append(sent.id)
 
     async def do_broker(self) -> None:
@@ -394,11 +394,15 @@ class World:
             self.check()
             agent = self.engine.state.agents[self.agent]
             held = copies(self.model.entries, marked=True)
-            book = self.hooks.book_of(agent.id)
-            if self.model.path == "queue" and book is not None and book.session != self.model.session:
+            session = self.hooks.sessions.of(agent.id)
+            if (
+                self.model.path == "queue"
+                and session is not None
+                and session.conversation != self.model.session
+            ):
                 # Codex tells of a new session with its first prompt: nobody knows yet that the old one,
                 # and what stands in it or in its queue, was left.
-                held |= copies(self.left.get(book.session, []), marked=True)
+                held |= copies(self.left.get(session.conversation, []), marked=True)
             stuck = [
                 each for each in self.sent if parse_message_id(each) in agent.leased and each not in held
             ]

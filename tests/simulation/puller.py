@@ -177,7 +177,7 @@ class Puller(Client):
             return
         for record in said.messages:
             self._see(record)
-        if self.life is not None and self.port is not None and self.port.caller.holds:
+        if self.life is not None and self.port is not None and self.port.caller.is_own_client:
             ids = [record.id for record in said.messages]
             self.life.engine.delivery.claim(self.life.state, self.port.caller.agent, ids)
 

@@ -21,7 +21,7 @@ from tellwire.broker.server import Server
 from tellwire.broker.ticker import SLOW_BEAT_S, Ticker
 from tellwire.core.context import EndSession
 from tellwire.core.limits import Limits
-from tellwire.core.record.queries import Query
+from tellwire.core.record.stored import Query
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.messages import ConfirmMessages, SendMessage
 from tellwire.store.memory_journal import MemoryJournal

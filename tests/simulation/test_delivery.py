@@ -15,7 +15,7 @@ from tellwire.protocol.operations.agents import RegisterAgent, UnregisterAgent
 from tellwire.protocol.operations.base import Reply
 from tellwire.protocol.operations.broker import BrokerStatus
 from tellwire.protocol.operations.messages import ClaimMessages, ConfirmMessages, Offer, SendMessage
-from tellwire.store.head import load_head
+from tellwire.store.chain import load_head
 from tellwire.store.memory_journal import MemoryJournal
 from tellwire.store.sqlite_journal import SqliteJournal
 from tests.simulation.bench import Bench, offers, repeats
@@ -72,7 +72,7 @@ def test_a_takeover_dismisses_the_old_connection_and_offers_to_the_new_one_only(
     (message,) = send(bench, alice, "hi")
     bench.call(old, ClaimMessages(ids=[message]))
     new = bench.join("bob")
-    assert (old.farewell, old.caller.agent, new.caller.holds) == ("session_replaced", "", True)
+    assert (old.farewell, old.caller.agent, new.caller.is_own_client) == ("session_replaced", "", True)
     assert (offers(new), repeats(new)) == (["hi"], [False]), "the same session knows what it has shown"
     send(bench, alice, "more")
     assert (offers(old), offers(new)) == (["hi"], ["hi", "more"])
@@ -102,7 +102,7 @@ def test_who_has_left_speaks_as_nobody_and_may_join_again(bench: Bench) -> None:
     assert bob.caller.agent == ""
     assert bench.call(bob, SendMessage(to="alice", body="hi")).code == "not_registered"
     assert bench.call(bob, RegisterAgent(name="bob", session="again")).name == "bob"
-    assert bob.caller.holds
+    assert bob.caller.is_own_client
 
 
 def test_the_broker_survives_a_decision_that_fails(bench: Bench) -> None:

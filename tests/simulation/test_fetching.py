@@ -244,7 +244,7 @@ def test_a_connection_goes_along_when_its_agent_goes_on_as_another(bench: Bench)
     alice, new = absent(bench)
     before = new.caller.agent
     record = bench.call(operator(bench), BY_OPERATOR)
-    assert (new.caller.agent, new.caller.holds, told(new)) == (record.id, True, [1])
+    assert (new.caller.agent, new.caller.is_own_client, told(new)) == (record.id, True, [1])
     assert set(bench.life.engine.delivery.sessions) == {alice.caller.agent, record.id}
     assert take(bench, new, "1") == ["waits"]
     send(bench, alice, "more", to="old")
@@ -270,9 +270,9 @@ def test_who_only_speaks_for_an_agent_takes_neither_its_mail_nor_its_connection(
     alice, bob = bench.join("alice"), bench.join("bob", pulls=True)
     send(bench, alice, "a")
     child = Port(bench.life)
-    child.caller = Caller(kind="agent", agent=bob.caller.agent, above=bob.caller.agent)
+    child.caller = Caller(kind="agent", agent=bob.caller.agent, ancestor=bob.caller.agent)
     assert bench.call(child, RegisterAgent(name="bob", session="child", pulls=True)).attached
-    assert (child.caller.agent, child.caller.holds) == (bob.caller.agent, False)
+    assert (child.caller.agent, child.caller.is_own_client) == (bob.caller.agent, False)
     assert bench.call(child, TakeMessages(call="1")).code == "forbidden"
     bench.call(child, UpdateAgent(metadata={"a": 1}))
     assert bench.life.engine.delivery.sessions[bob.caller.agent].source is bob
@@ -299,7 +299,7 @@ def test_a_take_over_that_cannot_be_stored_never_was(bench: Bench) -> None:
     before = new.caller.agent
     bench.full()
     assert bench.call(operator(bench), BY_OPERATOR).code == "storage_full"
-    assert (new.caller.agent, new.caller.holds) == (before, True)
+    assert (new.caller.agent, new.caller.is_own_client) == (before, True)
     assert set(bench.life.engine.delivery.sessions) == {alice.caller.agent, before}
     bench.works()
     bench.life.engine.probe()
@@ -315,13 +315,13 @@ def test_joining_and_a_take_over_in_one_tick_that_cannot_be_stored_never_were(be
     bench.submit(port, RegisterAgent(name="third", session="3"))
     bench.submit(port, UpdateAgent(name="old"))
     bench.life.run()
-    assert (port.caller.agent, port.caller.holds) == ("", False)
+    assert (port.caller.agent, port.caller.is_own_client) == ("", False)
     assert bench.agent("old").id not in bench.life.engine.delivery.sessions
     bench.works()
     bench.life.engine.probe()
     bench.life.run()
     assert bench.call(port, RegisterAgent(name="third", session="3")).name == "third"
-    assert alice.caller.holds
+    assert alice.caller.is_own_client
 
 
 def test_who_was_silent_is_dismissed_when_another_goes_on_as_it(bench: Bench) -> None:

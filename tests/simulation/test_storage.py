@@ -56,7 +56,7 @@ def test_a_tick_that_cannot_be_stored_is_refused_whole_and_leaves_no_trace(bench
         assert isinstance(said, TellwireError)
         assert said.code == "storage_full"
     assert offers(bob) == []
-    assert (stranger.caller.agent, stranger.caller.holds) == ("", False)
+    assert (stranger.caller.agent, stranger.caller.is_own_client) == ("", False)
     assert bench.life.state.find("carol") is None
     assert bench.life.equals_journal()
     assert bench.life.engine.storage_error is not None
@@ -178,7 +178,7 @@ def test_the_end_of_a_session_that_came_back_meanwhile_is_void(bench: Bench) -> 
     bench.life.run()
     agent = bench.agent("bob")
     assert agent.online
-    assert again.caller.holds
+    assert again.caller.is_own_client
 
 
 @pytest.mark.requirement("REC-2")
@@ -205,7 +205,7 @@ def test_a_refused_takeover_leaves_the_earlier_session_in_place(bench: Bench) ->
     bench.full()
     again = Port(bench.life)
     assert bench.call(again, RegisterAgent(name="bob", session="s-bob")).code == "storage_full"
-    assert (again.caller.holds, bob.caller.holds, bob.farewell) == (False, True, "")
+    assert (again.caller.is_own_client, bob.caller.is_own_client, bob.farewell) == (False, True, "")
     bench.works()
     bench.life.engine.probe()
     assert bench.call(alice, SendMessage(to="bob", body="hi")).status == "received"

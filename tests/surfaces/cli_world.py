@@ -6,17 +6,17 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import subprocess
-import sys
 import termios
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.integration.warm_cli import WARM_CLI
 from tests.integration.world import ROOT, WITHIN_S, Home, tellwire_command
 
 GOLDEN = Path(__file__).parent / "golden_cli"
-CLICK = "import sys; from tellwire.cli.app import cli; sys.exit(cli.run(sys.argv[1:]))"
 
 
 class Done(NamedTuple):
@@ -35,9 +35,12 @@ def environment(home: Home, **settings: object) -> dict[str, str]:
 
 def run(home: Home, *words: str, stdin: str | bytes = b"", click: bool = False, **settings: Any) -> Done:
     """Run a command as a script: no terminal, no agent above. `click` leaves the fast commands out."""
-    command = [sys.executable, "-c", CLICK, *words] if click else tellwire_command(*words)
     variables = environment(home, **settings)
-    return _run(variables, command, stdin if isinstance(stdin, bytes) else stdin.encode())
+    data = stdin if isinstance(stdin, bytes) else stdin.encode()
+    if "up" not in words:
+        ended = WARM_CLI.run([*words], variables, stdin=data, click=click, within_s=WITHIN_S)
+        return Done(ended.code, ended.out.decode(), ended.err.decode())
+    return _run(variables, tellwire_command(*words), data)
 
 
 def run_program(home: Home, command: list[str], **variables: str) -> Done:
@@ -85,6 +88,7 @@ def run_program_at_terminal(
 
     def take_terminal() -> None:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job ignores it, and hands that on
 
     child = subprocess.Popen(
         command,
@@ -94,7 +98,7 @@ def run_program_at_terminal(
         stdout=slave,
         stderr=slave,
         start_new_session=True,
-        preexec_fn=take_terminal,  # noqa: PLW1509 - it makes one system call, and takes no lock
+        preexec_fn=take_terminal,  # noqa: PLW1509 - it makes two system calls, and takes no lock
     )
     os.close(slave)
     os.write(master, types)

@@ -13,7 +13,8 @@ import termios
 from pathlib import Path
 from typing import Any
 
-from tests.integration.world import tellwire_command
+from tests.integration.warm_cli import WARM_CLI
+from tests.integration.world import WITHIN_S, tellwire_command
 from tests.surfaces.cli_world import Done
 
 VERSIONS = {
@@ -66,7 +67,9 @@ class Person:
 
     def run(self, *words: str, **variables: str) -> Done:
         """Run a command, without a terminal."""
-        return finish(self.start(*words, **variables))
+        variables = self.environment(**variables)
+        ended = WARM_CLI.run([*words], variables, cwd=self.project, within_s=WITHIN_S)
+        return Done(ended.code, ended.out.decode(), ended.err.decode())
 
     def json(self, *words: str, **variables: str) -> Any:
         """What a command says to a program."""

@@ -26,7 +26,7 @@ SWEPT, ROUNDS = 15, 3
 @pytest.fixture
 async def alice(home: Home) -> AsyncIterator[Shim]:
     """A session with all tools; children end with the test."""
-    home.up_for_mcp()
+    home.up()
     async with open_shims(home) as shims:
         try:
             yield await shims.open("alice", "--tools=all")
@@ -170,7 +170,7 @@ async def test_a_person_at_a_terminal_sees_that_it_works(home: Home, alice: Shim
 
 @pytest.mark.requirement("F2-9", stage="lineage")
 async def test_a_sweep_between_the_end_of_a_program_and_its_last_words_loses_no_answer(home: Home) -> None:
-    home.up_for_mcp(beat_s=0.001)
+    home.up(beat_s=0.001)
     async with open_shims(home) as shims:
         asker = await shims.open("asker", "--tools=all")
         for _ in range(ROUNDS):

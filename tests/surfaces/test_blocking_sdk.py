@@ -1,6 +1,8 @@
 """The blocking wrapper: the same calls for programs without an event loop."""
 
 import gc
+import inspect
+import os
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -8,8 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import tellwire
-from tellwire.client.agent import Agent
-from tellwire.client.blocking import BlockingAgent
+from tellwire.protocol.operations.agents import AgentRecord, GetAgent
+from tellwire.protocol.operations.links import LinkRecord
+from tellwire.sdk import blocking, calls
+from tellwire.sdk.agent import Agent
+from tellwire.sdk.blocking import BlockingAgent
 from tests.integration.world import Home
 
 
@@ -99,3 +104,26 @@ def test_every_call_of_the_agent_has_its_blocking_twin() -> None:
 
     missing = public(Agent) - public(BlockingAgent)
     assert not missing, f"only async: {sorted(missing)}"
+    for kind in (calls.Past, calls.Links, calls.Turns, calls.Pairs, calls.Scopes, calls.Children):
+        assert public(kind) == public(getattr(blocking, f"Blocking{kind.__name__}"))
+
+
+def test_calls_about_a_subject_and_any_operation_block_too(home: Home) -> None:
+    with (
+        tellwire.connect_sync("alice", home=home.path) as alice,
+        tellwire.connect_sync("bob", home=home.path) as bob,
+    ):
+        link: LinkRecord = alice.links.open(["bob"], roles={"bob": "reviewer"})
+        assert [each.id for each in bob.links.all()] == [link.id]
+        assert [peer.name for peer in alice.pairs.add("bob")] == ["bob"]
+        assert alice.turns.listen("bob") == ["bob"]
+        assert alice.children.all() == []
+        assert [rule.path for rule in alice.scopes.claim([str(home.path)])] == [os.path.realpath(home.path)]
+        found: AgentRecord = alice.call(GetAgent(name="bob"))
+        assert found.id == bob.id
+        assert alice.new_key() != alice.new_key()
+
+
+def test_a_blocking_call_keeps_the_signature_and_the_words_of_its_original() -> None:
+    assert inspect.signature(BlockingAgent.send) == inspect.signature(Agent.send)
+    assert BlockingAgent.send.__doc__ == Agent.send.__doc__

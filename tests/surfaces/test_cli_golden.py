@@ -24,7 +24,7 @@ from tellwire.cli.render import (
 from tellwire.cli.render_records import render_audit, render_event, render_history, render_verdict
 from tellwire.cli.screen import Screen, as_sent
 from tellwire.cli.shapes import whole_agents, whole_inbox, whole_sent
-from tellwire.cli.texts import clean, clean_lines, cut, pad, width_of, wrap
+from tellwire.views.words import clean, clean_lines, cut, pad, width_of, wrap
 from tests.surfaces.cli_world import check_golden
 
 NOW = 1_760_000_000.0

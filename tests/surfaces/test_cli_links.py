@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tellwire
+from tellwire.cli.refusals import tell_refusal
 from tests.integration.world import WITHIN_S, Home, Join, tellwire_command, until
 from tests.surfaces.cli_world import run, run_at_terminal
 
@@ -73,6 +74,7 @@ async def test_the_operators_word_lets_a_paused_link_go_on(home: Home, join: Joi
     assert "paused (turns)" in run(home, "link", "show", link).out
     said = run(home, "link", "say", link, "Go on.", "--as", "stranger")
     assert (said.code, "not a member of link" in said.err) == (77, True)
+    assert "`tellwire link list` shows yours" in said.err
     spoken = run_at_terminal(home, "link", "say", link, "Go on.")
     assert spoken.code == 0, spoken.out
     assert told(home, "link", "list")["links"][0]["status"] == "active"
@@ -152,7 +154,7 @@ async def test_watching_a_link_shows_each_thing_said_once_until_it_is_closed(hom
         return any(agent.name == "bob" and agent.status == "online" for agent in await alice.peers())
 
     await until(back)
-    await alice.close_link(link, message="the end")
+    await alice.links.close(link, message="the end")
     rest, _ = await asyncio.wait_for(process.communicate(), 20)
     lines = [json.loads(line) for line in rest.splitlines()]
     bodies = [line["body"] for line in lines if "body" in line]
@@ -161,10 +163,33 @@ async def test_watching_a_link_shows_each_thing_said_once_until_it_is_closed(hom
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (("show", "l999"), "List the links with `tellwire link list`."),
+        (("close", "l999"), "List the links with `tellwire link list`."),
+        (("resume", "l999"), "List the links with `tellwire link list`."),
+    ],
+)
+async def test_what_to_do_about_an_unknown_link_is_said_in_commands(
+    home: Home, words: tuple[str, ...], advice: str
+) -> None:
+    home.up()
+    refused = run(home, "link", *words)
+    assert (refused.code, advice in refused.err) == (68, True), refused.err
+    told = json.loads(run(home, "link", *words, "--json").err)["error"]
+    assert (told["code"], told["advice"]) == ("unknown_link", advice)
+
+
+def test_advice_with_a_link_in_it_is_a_command_that_can_be_copied(capfd: pytest.CaptureFixture[str]) -> None:
+    tell_refusal("link_paused", "It is paused.", 'resume_link("l3") lets it go on.', as_json=False)
+    assert "`tellwire link resume l3` lets it go on." in capfd.readouterr().err
+
+
 async def test_names_of_links_are_completed(home: Home, join: Join) -> None:
     alice = await join("alice")
     await join("bob")
-    link = (await alice.open_link(["bob"])).id
+    link = (await alice.links.open(["bob"])).id
     for words, expected in (
         ("tellwire link show ", link),
         ("tellwire watch link:", f"link:{link}"),

@@ -17,8 +17,8 @@ import tellwire
 from tellwire.cli.app import cli
 from tellwire.cli.documents import document
 from tellwire.cli.fast import FLAGS, OPTIONS
-from tellwire.cli.group import operations_of
 from tellwire.cli.shapes import AGENT, MESSAGE, OUTCOME, SENT, whole_agents, whole_inbox, whole_sent
+from tellwire.cli.table import ALIASES, ROWS
 from tellwire.cli.words import KINDS, MODES
 from tellwire.paths import home_path, is_named, socket_path
 from tellwire.protocol.operations import OPERATIONS
@@ -33,8 +33,30 @@ from tests.surfaces.cli_world import Done, run
 
 def test_every_operation_of_the_surface_has_a_command() -> None:
     wanted = {word for word, kind in OPERATIONS.items() if CLI in kind.surfaces}
-    offered = {kind.word() for command in cli.commands.values() for kind in operations_of(command)}
+    offered = {word for row in ROWS.values() for word in row.operations}
     assert wanted <= offered, wanted - offered
+    assert offered <= set(OPERATIONS)
+
+
+def test_help_and_completion_import_no_command(home: Home) -> None:
+    for words in (["--help"], ["--version"]):
+        assert imported_commands(home, f"cli.run({words!r})") == set()
+    assert imported_commands(home, "cli.shell_complete(__import__('click').Context(cli), 's')") == set()
+    assert imported_commands(home, "cli.run(['completion', 'bash'])") == {"broker"}
+    assert imported_commands(home, "cli.run(['scopes', '--help'])") == {"scopes"}
+
+
+def imported_commands(home: Home, call: str) -> set[str]:
+    """The modules of commands that a call imports."""
+    program = (
+        "import sys\n"
+        "from tellwire.cli.app import cli\n"
+        f"{call}\n"
+        "sys.stderr.write(' '.join(name for name in sys.modules if '.cli.commands.' in name))\n"
+    )
+    done = tellwire_python(home, program, site=True)
+    assert done.code == 0, done.err
+    return {name.rpartition(".")[2] for name in done.err.split()}
 
 
 @pytest.mark.parametrize("name", sorted(cli.commands))
@@ -46,7 +68,10 @@ def test_every_command_explains_itself(name: str) -> None:
     if name not in ("completion", "up", "mcp"):
         assert any("--json" in option.opts for option in command.params), "every command has --json"
     assert all(option.help for option in command.params if isinstance(option, click.Option))
-    assert len(command.get_short_help_str(200)) <= 62, "it fits the list of commands"
+    row = ROWS[ALIASES.get(name, name)]
+    assert command.name == row.name
+    assert command.get_short_help_str(200) == row.help
+    assert len(row.help) <= 62, "it fits the list of commands"
 
 
 # -- what the fast commands know by heart -----------------------------------------------------------------
@@ -252,11 +277,11 @@ def test_the_fast_commands_import_nothing_heavy(home: Home, words: tuple[str, ..
     assert (done.code, done.err) == (0, "[]")
 
 
-def tellwire_python(home: Home, program: str) -> Done:
-    """Run a program as the console script does, without the editable install's own start-up."""
+def tellwire_python(home: Home, program: str, *, site: bool = False) -> Done:
+    """Run a program as the console script does; without `site`, the editable install's own start-up too."""
     env = {**home.environment(), "PYTHONPATH": os.path.dirname(os.path.dirname(tellwire.__file__))}
     done = subprocess.run(
-        [sys.executable, "-S", "-c", program],
+        [sys.executable, *([] if site else ["-S"]), "-c", program],
         env=env,
         capture_output=True,
         text=True,

@@ -16,6 +16,7 @@ import click
 import pytest
 
 from tellwire.cli.app import cli
+from tellwire.cli.table import ROWS, SECTIONS
 from tests.integration.hook_client import Client, open_client
 from tests.integration.world import Home, Raw, until
 from tests.surfaces.cli_world import Done, run, run_at_terminal
@@ -167,6 +168,8 @@ def cases(world: World) -> dict[str, list[Case]]:
         "inbox": [Case(["inbox", "--peek", "--as", "bob"]), Case(["inbox", "--as", "bob"]), Case(["inbox"])],
         "broadcast": [Case(["broadcast", EVIL, "--confirm"], evil=False)],
         "message-status": [Case(["message-status", world.message], evil=False)],
+        "why": [Case(["why", world.message]), Case(["why", EVIL], evil=False)],
+        "thread": [Case(["thread", world.message]), Case(["thread", EVIL], evil=False)],
         "link": [
             Case(["link"], evil=False),
             Case(["link", "list", "--all"], evil=False),
@@ -190,6 +193,7 @@ def cases(world: World) -> dict[str, list[Case]]:
         "mute": [Case(["mute", "evil"], evil=False)],
         "unregister": [Case(["unregister", "carol"], evil=False)],
         "subscribe": [Case(["subscribe", "#topic", "--as", "bob"], evil=False)],
+        "topics": [Case(["topics"], evil=False)],
         "unsubscribe": [Case(["unsubscribe", "#topic", "--as", "bob"], evil=False)],
         "peer": [
             Case(["peer", "add", "evil", "bob"], evil=False),
@@ -212,6 +216,7 @@ def cases(world: World) -> dict[str, list[Case]]:
         ],
         "children": [Case(["children"])],
         "attach": [Case(["attach", "kid"], evil=False)],
+        "go": [Case(["go", "evil"], evil=False), Case(["go", EVIL], evil=False)],
         "stop": [Case(["stop", "kid"], evil=False)],
         "ask": [
             Case(["ask", "command", EVIL, "--", "sh", "-c", sheet]),
@@ -226,6 +231,7 @@ def cases(world: World) -> dict[str, list[Case]]:
         "mcp": [Case(["mcp", "--name", "dora"], types=mcp_lines())],
         "history": [Case(["history", "--limit", "50"]), Case(["history", "--full"])],
         "search": [Case(["search", "EVIL"]), Case(["search", "EVIL", "--full"])],
+        "follow": [Case(["follow", "--all"], made=True, enough=b"EVIL")],
         "tail": [Case(["tail"], made=True, enough=b"EVIL")],
         "audit": [
             Case(["audit", "--limit", "200"]),
@@ -275,13 +281,13 @@ def test_every_command_has_its_cases(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SEC-3")
-@pytest.mark.parametrize("section", cli.sections)
+@pytest.mark.parametrize("section", SECTIONS)
 async def test_a_terminal_gets_only_text_from_every_command(
     homes: tuple[Home, Home], doors: Doors, worker: Client, tmp_path: Path, section: str
 ) -> None:
     world = await fill(homes, doors, worker, tmp_path)
     for name, lines in cases(world).items():
-        for case in lines if name in cli.sections[section] else []:
+        for case in lines if ROWS.get(name) in SECTIONS[section] else []:
             shown = await play(world, case, tmp_path, as_json=False)
             if has_json(cli.commands[name], case):
                 shown += await play(world, case, tmp_path, as_json=True)
@@ -336,13 +342,13 @@ def check(words: list[str], done: Done, *, as_json: bool = False) -> str:
 
 
 @pytest.mark.requirement("SEC-3")
-@pytest.mark.parametrize("section", cli.sections)
+@pytest.mark.parametrize("section", SECTIONS)
 def test_a_terminal_gets_only_text_when_the_words_themselves_are_hostile(
     homes: tuple[Home, Home], section: str
 ) -> None:
     home = homes[0]
     home.up()
-    for name in cli.sections[section]:
+    for name in [row.name for row in SECTIONS[section]]:
         for words in ([name, f"--{EVIL}"], [name, f"\udc9b{EVIL}"]):
             shown = check(words, run_at_terminal(home, *words, types=b"\x04"))
             assert "EVIL" in shown or "\udc9b" in words[1]

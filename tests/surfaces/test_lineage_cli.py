@@ -169,15 +169,15 @@ def test_a_tree_fits_a_narrow_screen_and_cannot_be_steered() -> None:
 async def test_the_sdk_and_the_command_line_claim_alike(home: Home, join: Join, place: Path) -> None:
     real = (place / "real").resolve()
     alice = await join("ann")
-    await alice.add_peer("bob")
-    assert [peer.name for peer in await alice.own_peers()] == ["bob"]
-    rules = await alice.claim([str(place / "link" / "x" / ".." / "src")])
+    await alice.pairs.add("bob")
+    assert [peer.name for peer in await alice.pairs.all()] == ["bob"]
+    rules = await alice.scopes.claim([str(place / "link" / "x" / ".." / "src")])
     assert [rule.path for rule in rules] == [f"{real}/src"]
     shown = run(home, "who-owns", f"{real}/src/a")
     assert shown.out.startswith(f"{real}/src/a: ann (write {real}/src"), shown
-    assert (await alice.who_owns(f"{real}/src")).reason == "It is yours."
-    assert [scope.name for scope in await alice.scopes()] == ["ann"]
-    assert await alice.release() == []
-    assert (await alice.send_to_peer("bob", "hi")).status == "queued"
-    assert (await alice.policy()).policy == "open"
-    assert await alice.children() == []
+    assert (await alice.scopes.who_owns(f"{real}/src")).reason == "It is yours."
+    assert [scope.name for scope in await alice.scopes.all()] == ["ann"]
+    assert await alice.scopes.release() == []
+    assert (await alice.pairs.send("bob", "hi")).status == "queued"
+    assert (await alice.pairs.policy()).policy == "open"
+    assert await alice.children.all() == []

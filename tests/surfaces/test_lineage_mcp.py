@@ -17,7 +17,7 @@ from tests.surfaces.mcp_client import Enter, broker_home, check_harmless, sessio
 def place() -> Iterator[Home]:
     """A home with a broker of its own."""
     with broker_home() as home:
-        home.up_for_mcp()
+        home.up()
         yield home
 
 

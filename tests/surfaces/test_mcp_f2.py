@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tellwire.core.mail.modes import MODES
+from tellwire.core.mail.framing import MODES
 from tests.integration.world import Home, until
 from tests.surfaces.mcp_client import FORGED, Enter, Result, Session, broker_home, check_harmless, sessions
 
@@ -33,7 +33,7 @@ ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 def place() -> Iterator[Home]:
     """A home with a broker of its own."""
     with broker_home() as home:
-        home.up_for_mcp()
+        home.up()
         yield home
 
 

@@ -25,7 +25,7 @@ from tests.surfaces.mcp_client import (
 def place() -> Iterator[Home]:
     """A home with a broker of its own, whose links take few turns."""
     with broker_home() as home:
-        home.up_for_mcp(link_turns_max=6, link_members_max=3)
+        home.up(link_turns_max=6, link_members_max=3)
         yield home
 
 
@@ -168,6 +168,7 @@ async def test_bad_input_gets_coded_answers(enter: Enter) -> None:
     for tool, arguments, code in cases:
         answer = await alice.call(tool, **arguments)
         assert (answer.failed, answer.data["error"]["code"]) == (True, code), (tool, arguments)
+        assert code != "unknown_link" or "`list_links`" in answer.text, "a model is told the tool"
     assert (await alice.call("agent_send", to="alice", body="x", direct=True)).data["status"] == "refused"
     assert (await alice.call("list_links", all=True)).data == {}
 

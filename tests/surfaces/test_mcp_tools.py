@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tellwire.core.limits import Limits
-from tellwire.core.mail.modes import MODES
+from tellwire.core.mail.framing import MODES
 from tellwire.mcp.dialects import DIALECTS
 from tellwire.mcp.dialects.tellwire import TELLWIRE
 from tellwire.mcp.dialects.tool import tools_of
@@ -34,7 +34,7 @@ from tests.surfaces.mcp_client import (
 def place() -> Iterator[Home]:
     """A home with a broker of its own."""
     with broker_home() as home:
-        home.up_for_mcp()
+        home.up()
         yield home
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tellwire.core.context import HandOver, ReportTurn
+from tellwire.core.context import OfferWaiting, ReportTurn
 from tellwire.core.limits import Limits
 from tellwire.core.state import Link
 from tellwire.protocol.operations.links import LinkRecord, OpenLink
@@ -44,7 +44,7 @@ class Conversation(Mesh):
     def read_all(self, name: str) -> list[tuple[str, str]]:
         """Everything, in order."""
         agent = self.agent(name)
-        self.run(HandOver(agent.id))
+        self.run(OfferWaiting(agent.id))
         leased = self.leased(name)
         if not leased:
             return []

@@ -11,11 +11,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from tellwire.core.context import Caller, Context, EndSession, Header, NoteEvidence, ReturnLease, Settled
+from tellwire.core.context import (
+    Caller,
+    Context,
+    EndSession,
+    NoteEvidence,
+    ReturnLease,
+)
 from tellwire.core.kernel import Command, apply, apply_batch, decide
 from tellwire.core.limits import Limits
 from tellwire.core.record.final_receipts import FinalReceipt, final_receipts, settle
-from tellwire.core.record.stored import StoredMessage
+from tellwire.core.record.stored import Entry, FinalState, Header, StoredMessage
 from tellwire.core.state import Agent, State, format_snapshot
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent, Event, MessageQueued, format_batch, parse_batch
@@ -98,10 +104,21 @@ class Mesh:
             header=self._header,
             settled=self._settled,
             records=self._records,
+            entries=self._entries,
             alive=self.alive.__contains__,
             last_seen=lambda _agent: self.now - 1.0,
             claimed=lambda agent: sorted(self.claims.get(agent, ())),
         )
+
+    def _entries(self, after: int, before: int, limit: int) -> list[Entry]:
+        found = [
+            Entry(batch.seq - len(events) + 1 + place, batch.now, event)
+            for batch in self.batches
+            for events in [parse_batch(batch.data)]
+            for place, event in enumerate(events)
+        ]
+        asked = [entry for entry in found if entry.seq > after and (not before or entry.seq < before)]
+        return asked[:limit] if after else asked[-limit:]
 
     def pass_time(self, seconds: float) -> None:
         """Let awake time and wall time go by together."""
@@ -124,9 +141,9 @@ class Mesh:
         assert found is not None, f"nobody is called {name}"
         return found
 
-    def caller(self, name: str, *, holds: bool = True) -> Caller:
+    def caller(self, name: str, *, is_own_client: bool = True) -> Caller:
         """The caller that speaks as `name`."""
-        return Caller(kind="agent", agent=self.agent(name).id, holds=holds)
+        return Caller(kind="agent", agent=self.agent(name).id, is_own_client=is_own_client)
 
     def register(
         self, name: str, *, session: str = "", kind: str = "script", group: str = "/project", **fields: Any
@@ -224,7 +241,7 @@ class Mesh:
         message = self.stored.get(seq)
         return None if message is None else message.header()
 
-    def _settled(self, seq: int) -> dict[str, Settled]:
+    def _settled(self, seq: int) -> dict[str, FinalState]:
         return settle({}, self.finals, seq)
 
     def _records(self, seqs: list[int]) -> list[MessageRecord]:

@@ -144,7 +144,7 @@ def test_a_bad_name_is_refused_and_nothing_happens(name: str) -> None:
 
 def beneath(mesh: Mesh, name: str, above: str) -> Registered:
     agent = mesh.agent(above).id
-    caller = Caller(kind="agent", agent=agent, above=agent, process="99.1")
+    caller = Caller(kind="agent", agent=agent, ancestor=agent, process="99.1")
     return mesh.run(RegisterAgent(name=name, session="child"), caller)
 
 
@@ -169,7 +169,7 @@ def test_beneath_an_agent_no_other_name_can_be_had() -> None:
 def test_an_agents_own_process_may_come_back_although_it_is_its_own_ancestor() -> None:
     mesh = Mesh()
     first = mesh.register("alice", session="word")
-    caller = Caller(kind="agent", agent=first.id, above=first.id, process="7.1")
+    caller = Caller(kind="agent", agent=first.id, ancestor=first.id, process="7.1")
     reply = mesh.run(RegisterAgent(name="alice", session="word", owns_process=True), caller)
     assert (reply.id, reply.attached, reply.resumed) == (first.id, False, True)
     assert mesh.of_type(SessionStarted)[-1].process == "7.1"

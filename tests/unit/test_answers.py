@@ -9,7 +9,7 @@ import pytest
 from tellwire.mcp.dialects import agent_network as network
 from tellwire.mcp.dialects import tellwire as answers
 from tellwire.mcp.dialects.agent_network import AGENT_NETWORK
-from tellwire.mcp.dialects.answer import Answer, refusal, with_waiting
+from tellwire.mcp.dialects.answer import Answer, refusal, say_reply, with_waiting
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.agents import AgentList, AgentRecord, Done
 from tellwire.protocol.operations.history import History, HistoryRecord
@@ -147,8 +147,8 @@ def test_one_agent_is_told_with_what_it_can_do() -> None:
 def test_small_replies() -> None:
     assert answers.say_topics(Topics(topics=["#a", "#b"])).text == "Your topics: #a, #b."
     assert answers.say_topics(Topics()).text == "Your topics: none."
-    assert answers.say_done(Done()).text == "Done."
-    assert answers.say_done(Done(note="So it is.")).text == "So it is."
+    assert say_reply(Done()).text == "Done."
+    assert say_reply(Done(note="So it is.")).text == "So it is."
 
 
 # -- messages -----------------------------------------------------------------------------------------

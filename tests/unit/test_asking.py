@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellwire.core.children.answers import OUTPUT_CHARS_MAX
+from tellwire.core.children.reports import OUTPUT_CHARS_MAX
 from tellwire.core.context import NoteChildEnd, ReserveAsk, StartBroker
 from tellwire.core.limits import Limits
 from tellwire.core.state import State
@@ -12,7 +12,7 @@ from tellwire.protocol.events import AgentForgotten, Audience, MessageQueued
 from tellwire.protocol.events.children import ChildEnded, ChildFailed
 from tellwire.protocol.operations.asking import Answered, AskAgent, CancelAsk
 from tellwire.protocol.operations.children import ChildRecord, StopAgent
-from tests.unit.kin import Family
+from tests.unit.family import Family
 from tests.unit.mesh import OPERATOR, refused
 
 
@@ -60,7 +60,7 @@ def nothing_left(mesh: Questions, name: str) -> None:
     """No child, no name, no claim, no mail for the asker, and the journal tells the same."""
     state: State = mesh.state
     assert state.children == {}
-    assert state.offspring == {}
+    assert state.children_of == {}
     assert state.claims == {}
     assert state.find(name) is None
     assert mesh.bodies("boss") == []
@@ -350,7 +350,7 @@ def test_what_a_child_asked_ends_with_the_child_and_is_handed_to_nobody(
     mesh.sweep()
     assert mesh.child(deepest).status == "stopping", "nobody waits for its answer"
     assert not any(deepest in body for body in mesh.bodies("boss")), "it was nobody's to inherit"
-    assert mesh.agent(deepest).id not in mesh.state.offspring.get(mesh.agent("boss").id, {})
+    assert mesh.agent(deepest).id not in mesh.state.children_of.get(mesh.agent("boss").id, {})
     mesh.kill(deepest)
     mesh.sweep()
     assert mesh.state.find(deepest) is None

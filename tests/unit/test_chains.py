@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellwire.core.context import HandOver
+from tellwire.core.context import OfferWaiting
 from tellwire.core.limits import Limits
 from tellwire.core.mail.notices import CHAIN, held_back
 from tellwire.protocol.operations.agents import RegisterAgent
@@ -92,7 +92,7 @@ def test_programs_pass_a_chain_on_and_add_nothing() -> None:
     talk.register("bot")
     for _ in range(100):
         talk.send("bot", "ann")
-        talk.run(HandOver(talk.agent("ann").id))
+        talk.run(OfferWaiting(talk.agent("ann").id))
         talk.send("ann", "bot")
         talk.turn("ann")
         talk.confirm("ann", *talk.leased("ann"))
@@ -118,7 +118,7 @@ def test_what_was_seen_to_be_read_after_its_turn_does_not_count_for_the_next() -
     talk.agent("ann").hops = BOUND - 1
     talk.send("ann", "bob")
     talk.turn("ann")
-    talk.run(HandOver(talk.agent("bob").id))
+    talk.run(OfferWaiting(talk.agent("bob").id))
     talk.turn("bob")
     talk.confirm("bob", *talk.leased("bob"))
     talk.send("ann", "bob", "a new chain")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tellwire.core.context import HandOver
+from tellwire.core.context import OfferWaiting
 from tellwire.core.limits import Limits
 from tellwire.core.state import format_snapshot, parse_snapshot
 from tellwire.protocol.events.children import ChildReported, ChildUnheard
 from tellwire.protocol.ids import format_id
 from tellwire.protocol.operations.children import Children, ListChildren
-from tests.unit.kin import Family
+from tests.unit.family import Family
 from tests.unit.mesh import refused
 
 FULL = 4
@@ -34,7 +34,7 @@ def fill(mesh: Family, name: str) -> None:
 def read(mesh: Family, name: str) -> list[str]:
     """Take all that waits into the agent's context."""
     bodies = mesh.bodies(name)
-    mesh.run(HandOver(mesh.agent(name).id))
+    mesh.run(OfferWaiting(mesh.agent(name).id))
     mesh.confirm(name, *mesh.leased(name))
     return bodies
 

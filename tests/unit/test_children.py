@@ -10,10 +10,10 @@ from tellwire.core.children.scopes import may_write
 from tellwire.core.context import (
     Caller,
     ForgetAbsent,
-    HandOver,
     NoteChildEnd,
     NoteChildFailed,
     NoteChildStarted,
+    OfferWaiting,
     StartBroker,
 )
 from tellwire.core.kernel import APPLIERS, apply_batch
@@ -35,7 +35,7 @@ from tellwire.protocol.operations.children import Children, ListChildren, SpawnA
 from tellwire.protocol.operations.listeners import Listen
 from tellwire.protocol.operations.peers import MeshPolicy, RegisterPeer
 from tellwire.protocol.operations.scopes import ScopeRule
-from tests.unit.kin import Family, rule, write
+from tests.unit.family import Family, rule, write
 from tests.unit.mesh import OPERATOR, refused
 
 
@@ -50,13 +50,13 @@ def mesh() -> Family:
 def read_all(mesh: Family, name: str) -> list[str]:
     """Hand over and confirm what waits for an agent; its bodies."""
     bodies = mesh.bodies(name)
-    mesh.run(HandOver(mesh.agent(name).id))
+    mesh.run(OfferWaiting(mesh.agent(name).id))
     mesh.confirm(name, *mesh.leased(name))
     return bodies
 
 
 def is_clean(state: State) -> bool:
-    return not (state.children or state.claims or state.offspring)
+    return not (state.children or state.claims or state.children_of)
 
 
 # -- the handshake ------------------------------------------------------------------------------------
@@ -470,13 +470,23 @@ def test_row_turn_ended_and_errored_are_agent_visible_and_change_nothing_else(
     mesh: Family, outcome: str, text: str, told: str
 ) -> None:
     mesh.bear("alice", "kid", "/p")
-    before = (dict(mesh.state.claims), dict(mesh.state.offspring))
+    before = (dict(mesh.state.claims), dict(mesh.state.children_of))
     mesh.turn("kid", "t1", text, outcome=outcome, human=True)
     mesh.turn("kid", "t1", text, outcome=outcome, human=True)
     assert mesh.bodies("alice") == [told], "once"
-    assert before == (mesh.state.claims, mesh.state.offspring)
+    assert before == (mesh.state.claims, mesh.state.children_of)
     assert TurnEnded.audience is Audience.AGENT
     assert mesh.pending("alice"), "in the inbox, where it wakes whom it may wake"
+
+
+@pytest.mark.requirement("AUD-4", "CHILD-4", stage="lineage")
+def test_of_a_child_that_dies_in_a_turn_its_parent_hears_once(mesh: Family) -> None:
+    mesh.bear("alice", "kid", "/p")
+    mesh.turn("kid", "t1", outcome="interrupted", is_last=True)
+    assert mesh.bodies("alice") == [], "its end is told"
+    mesh.end("kid")
+    (told,) = mesh.bodies("alice")
+    assert told.startswith("Your child kid has ended.")
 
 
 @pytest.mark.requirement("AUD-4", "CHILD-4", stage="lineage")
@@ -500,7 +510,7 @@ def test_row_scope_sub_delegated_updates_the_registry_and_is_seen_by_no_model(me
         ScopeSubDelegated(ids["kid"], ids["baby"], ids["tiny"], write("/p/a/b")),
         ScopeSubDelegated(ids["alice"], ids["kid"], ids["tiny"], write("/p/a/b")),
     ], "each tells the next one above, in its own name"
-    assert ids["tiny"] in mesh.state.offspring[ids["alice"]]
+    assert ids["tiny"] in mesh.state.children_of[ids["alice"]]
     assert ScopeSubDelegated.audience is Audience.CONTROL
     assert len(mesh.stored) == stored + 1, "nothing but the task of the new one"
     assert not mesh.pending("alice")
@@ -658,7 +668,7 @@ def test_after_a_crash_at_any_step_nothing_is_left_half_done(length: int, surviv
     for agent, child in mesh.state.children.items():
         assert child.status in ("started", "running", "stopping")
         assert child.process in mesh.alive
-        assert agent in mesh.state.offspring[child.parent]
+        assert agent in mesh.state.children_of[child.parent]
     assert set(mesh.state.claims) <= set(mesh.state.children)
     if not survive:
         assert is_clean(mesh.state)

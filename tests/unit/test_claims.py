@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.core.children.claims import (
+from tellwire.core.children.scopes import (
     check_path,
     check_rules,
     covers,
@@ -18,7 +18,7 @@ from tellwire.core.children.claims import (
     overlaps,
 )
 from tellwire.protocol.operations.scopes import ScopeRule
-from tests.unit.kin import rule
+from tests.unit.family import rule
 from tests.unit.mesh import refused
 
 SMALL = ["/", *("/" + "/".join(parts) for n in (1, 2, 3, 4) for parts in itertools.product("ab", repeat=n))]

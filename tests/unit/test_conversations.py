@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tellwire.core.limits import Limits
-from tellwire.core.links.acknowledgements import is_acknowledgement
+from tellwire.core.links.turns import is_acknowledgement
 from tellwire.protocol.events import MessageQueued
 from tellwire.protocol.events.links import LinkPaused, LinkResumed
 from tellwire.protocol.operations.agents import RegisterAgent

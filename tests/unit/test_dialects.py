@@ -9,7 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from tellwire.core.mail.modes import MODES
+from tellwire.core.mail.framing import MODES
 from tellwire.mcp.bootstrap import describe
 from tellwire.mcp.dialects import DIALECTS
 from tellwire.mcp.dialects.agent_network import AGENT_NETWORK
@@ -29,7 +29,7 @@ from tellwire.protocol.relay import ALL, CORE, DIALECT_NAMES
 EVERY_TOOL = [
     pytest.param(tool, id=f"{dialect.name}-{tool.name}")
     for dialect in DIALECTS.values()
-    for tool in dialect.tools
+    for tool in tools_of(dialect, ALL).values()
 ]
 EVERY_DIALECT = [pytest.param(dialect, id=name) for name, dialect in DIALECTS.items()]
 F2_TOOLS = [
@@ -117,7 +117,7 @@ def test_a_dialect_is_taught_in_less_than_400_words_that_name_the_agent(dialect:
 @pytest.mark.parametrize("dialect", EVERY_DIALECT)
 def test_instructions_speak_only_of_tools_that_are_there(dialect: Dialect) -> None:
     text = instructions(dialect, "alice")
-    known = {tool.name for each in DIALECTS.values() for tool in each.tools}
+    known = {name for each in DIALECTS.values() for name in tools_of(each, ALL)}
     core = tools_of(dialect, CORE)
     assert [
         name for name in sorted(known) if name in text.replace("(", " ").split() and name not in core
@@ -167,7 +167,7 @@ def test_every_operation_that_stands_on_mcp_is_reachable() -> None:
 
 
 def test_what_mcp_does_not_offer_is_in_no_tool_of_ours() -> None:
-    assert all(MCP in tool.operation.surfaces for tool in TELLWIRE.tools)
+    assert all(MCP in tool.operation.surfaces for tool in tools_of(TELLWIRE, ALL).values())
     registering = {tool.name for tool in F2.tools if MCP not in tool.operation.surfaces}
     assert registering == {"register_agent"}
     assert all(MCP in tool.operation.surfaces for tool in AGENT_NETWORK.tools)

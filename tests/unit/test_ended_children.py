@@ -9,7 +9,7 @@ from tellwire.protocol.events.children import ChildReported
 from tellwire.protocol.ids import format_id
 from tellwire.protocol.operations.agents import UnregisterAgent
 from tellwire.protocol.operations.children import Children, EndedRecord, ListChildren
-from tests.unit.kin import Family
+from tests.unit.family import Family
 from tests.unit.mesh import OPERATOR
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellwire.core.context import ExpireDue, HandOver, StartBroker
+from tellwire.core.context import ExpireDue, OfferWaiting, StartBroker
 from tellwire.core.limits import Limits
 from tellwire.protocol.events import MessageQueued, MessagesExpired
 from tellwire.protocol.ids import parse_id
@@ -79,7 +79,7 @@ def test_the_sender_is_told_once_in_one_notice_for_all() -> None:
 def held(mesh: Mesh) -> None:
     """Bob comes back and is handed what waits."""
     mesh.register("bob", session="back")
-    mesh.run(HandOver(mesh.agent("bob").id))
+    mesh.run(OfferWaiting(mesh.agent("bob").id))
 
 
 @pytest.mark.requirement("REC-2")
@@ -161,7 +161,7 @@ def test_time_on_a_lease_does_not_count() -> None:
     mesh, (message,) = mail()
     mesh.pass_time(HOUR / 2)
     mesh.register("bob", session="back")
-    mesh.run(HandOver(mesh.agent("bob").id))
+    mesh.run(OfferWaiting(mesh.agent("bob").id))
     expire(mesh, HOUR * 10)
     assert mesh.states(message) == {"bob": "delivered"}
     mesh.lose("bob")

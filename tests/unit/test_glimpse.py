@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tellwire.core.mail.glimpse import WORDS_CHARS_MAX, glimpse
+from tellwire.core.mail.framing import WORDS_CHARS_MAX, glimpse
 from tellwire.protocol.operations.messages import MessageRecord
 
 pytestmark = pytest.mark.requirement("FIRST-5", stage="contact")

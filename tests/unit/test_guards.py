@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tellwire.core.children.write_rules import Guard, guard_of, is_guarded
 from tellwire.protocol.errors import TellwireError
 from tellwire.relay.guard import UNCLEAR, denial, judge, why
-from tellwire.sessions.guard_files import ON_FILE, WRITES
+from tellwire.sessions.gate_files import ON_FILE, WRITES
 from tests.clients import EVENTS, TOOLS
-from tests.unit.kin import Family, rule, write
+from tests.unit.family import Family, rule, write
 
 FOLDERS = ["/", "/p", "/p/a", "/p/a/b", "/p/ab", "/q"]
 PATHS = [*FOLDERS, "/p/a/x", "/p/a/b/x", "/p/a/b/c/x", "/p/ab/x", "/q/x", "/x", "/p/a/b/c"]

@@ -1,4 +1,4 @@
-"""Open hand-overs of one agent's book: each has a verdict of its own, and none stays open for ever."""
+"""Open hand-overs of one agent's session: each has a verdict of its own, and none stays open for ever."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tellwire.clients.gemini.facts import GEMINI
 from tellwire.clients.opencode.facts import OPENCODE
 from tellwire.clients.plugin import RequestReader
 from tellwire.core.state import Agent
-from tellwire.sessions.client_session import Book, EvidenceTimes, mark_of
-from tellwire.sessions.remembered import Binding, Bindings
+from tellwire.sessions.client_session import ClientSession, EvidenceTimes, mark_of
+from tellwire.sessions.remembered import RememberedSession, RememberedSessions
 from tests.clients import requests_of
 from tests.unit.test_claude_reader import answer, blob, hook_text, queued, request, user
 from tests.unit.transcripts import write
@@ -49,26 +49,26 @@ def test_a_wake_is_not_judged_by_what_became_of_the_hand_over_before_it(tmp_path
     """Mail with a prompt, Esc before the answer, another prompt; then the mail wakes the client."""
     path = tmp_path / "session.jsonl"
     path.touch()
-    book = Book("a1", CLAUDE, names())
+    session = ClientSession("a1", CLAUDE, names())
 
     def note(what: What) -> None:
-        book.note(
+        session.note(
             HookEvent(what=what, name=what, session=SESSION, transcript=str(path), typed=what == "prompt")
         )
 
     note("prompt")
     now = time.time()
-    book.hand_over("hook:1:1", [MARK], at=now - 20)
+    session.leases.add("hook:1:1", [MARK], at=now - 20)
     dropped = [at(hook_text(0, TEXT), now - 19.9), blob("b1", TEXT), at(request("r1", 0, ["b1"]), now - 19.8)]
     other = [at(user(0, "something else"), now - 10), at(request("r2", 0, ["a0"]), now - 9.9)]
     write(path, *dropped, *other, at(answer("r2"), now - 9))
-    assert book.judge() == ([], ["hook:1:1"])
-    book.hand_over("wake:1:2", [MARK])
-    assert book.judge() == ([], []), "nothing has happened to the second hand-over"
+    assert session.judge() == ([], ["hook:1:1"])
+    session.leases.add("wake:1:2", [MARK])
+    assert session.judge() == ([], []), "nothing has happened to the second hand-over"
     write(path, at(user(0, TEXT), now + 1), blob("b2", TEXT), at(request("r3", 0, ["b2"]), now + 2))
-    assert book.judge() == ([], [])
+    assert session.judge() == ([], [])
     write(path, at(answer("r3"), now + 3))
-    assert book.judge() == (["wake:1:2"], [])
+    assert session.judge() == (["wake:1:2"], [])
 
 
 class Clock:
@@ -83,12 +83,12 @@ class Clock:
 
 
 class Room:
-    """A client's book, its transcript, and what happens to both."""
+    """A client's session, its transcript, and what happens to both."""
 
     def __init__(self, kind: Any, path: Path) -> None:
         self.clock = Clock()
         self.path = path
-        self.book = Book("a1", kind, names(), clock=self.clock)
+        self.session = ClientSession("a1", kind, names(), clock=self.clock)
 
     def tell(self, what: What, session: str = SESSION, source: str = "") -> None:
         """A hook, which nothing keeps from ending its turn."""
@@ -100,17 +100,17 @@ class Room:
             typed=what == "prompt",
             source=source,
         )
-        self.book.note(event)
-        self.book.close(event)
+        self.session.note(event)
+        self.session.close(event)
 
     def write(self, *entries: dict[str, Any]) -> None:
         """Lines of the transcript, written now."""
         write(self.path, *(at(entry, self.clock()) for entry in entries))
 
     def look_after(self, seconds: float) -> tuple[list[str], list[str]]:
-        """What the book says then."""
+        """What the session says then."""
         self.clock.now += seconds
-        return self.book.judge()
+        return self.session.judge()
 
 
 @pytest.fixture
@@ -127,11 +127,11 @@ OPEN: tuple[list[str], list[str]] = ([], [])
 @pytest.mark.requirement("REC-2", stage="clients")
 def test_what_a_turn_ended_without_is_given_back_once_the_client_rests(claude: Room) -> None:
     claude.write(user(0, "Work."), request("r1", 0, ["a0"]))
-    claude.book.hand_over("hook:1:1", [MARK], way="mid-turn")
+    claude.session.leases.add("hook:1:1", [MARK], path="mid-turn")
     assert claude.look_after(100) == OPEN, "the turn goes on"
     claude.write(answer("r1"))
     claude.tell("turn_ended")
-    assert claude.book.judge() == OPEN, "it may still be writing"
+    assert claude.session.judge() == OPEN, "it may still be writing"
     assert claude.look_after(TIMES.settled_s) == LOST
 
 
@@ -142,7 +142,7 @@ def test_what_the_client_has_taken_up_or_nobody_can_know_stays(
 ) -> None:
     if lines:
         claude.write(user(0, "Work."))
-    claude.book.hand_over("hook:1:1", [MARK])
+    claude.session.leases.add("hook:1:1", [MARK])
     claude.write(*lines)
     claude.tell("interrupted")
     assert claude.look_after(1_000) == OPEN
@@ -150,17 +150,17 @@ def test_what_the_client_has_taken_up_or_nobody_can_know_stays(
 
 @pytest.mark.requirement("REC-2", stage="clients")
 def test_a_prompt_that_is_back_in_the_input_line_has_taken_its_mail_along(claude: Room) -> None:
-    claude.book.hand_over("hook:1:1", [MARK])
+    claude.session.leases.add("hook:1:1", [MARK])
     claude.write(user(0, "Work."), hook_text(0, TEXT), blob("b1", TEXT), request("r1", 0, ["b1"]))
     assert claude.look_after(100) == OPEN
     claude.tell("interrupted")
     assert claude.look_after(TIMES.settled_s) == LOST
-    assert claude.book.reader is not None
-    assert claude.book.reader.may_return(MARK), "a resume goes by the file"
+    assert claude.session.leases.reader is not None
+    assert claude.session.leases.reader.may_return(MARK), "a resume goes by the file"
 
 
 def test_a_second_prompt_that_is_taken_back_too_leaves_the_mail_of_the_first_lost(claude: Room) -> None:
-    claude.book.hand_over("hook:1:1", [MARK])
+    claude.session.leases.add("hook:1:1", [MARK])
     claude.write(user(0, "Work."), hook_text(0, TEXT), blob("b1", TEXT), request("r1", 0, ["b1"]))
     claude.clock.now += 5
     claude.write(user(5, "Rather this."), request("r2", 5, ["a0"]))
@@ -170,7 +170,7 @@ def test_a_second_prompt_that_is_taken_back_too_leaves_the_mail_of_the_first_los
 
 def test_a_prompt_that_waits_for_the_turns_end_keeps_its_mail(claude: Room) -> None:
     """Typed during a turn: its turn begins without a hook, and the client seems to rest."""
-    claude.book.hand_over("hook:1:1", [MARK])
+    claude.session.leases.add("hook:1:1", [MARK])
     claude.write(queued(0, "enqueue", "typed"))
     claude.tell("turn_ended")
     assert claude.look_after(100) == OPEN
@@ -182,31 +182,31 @@ def test_a_prompt_that_waits_for_the_turns_end_keeps_its_mail(claude: Room) -> N
 def test_a_wake_that_began_no_turn_is_given_back(claude: Room) -> None:
     claude.write(user(0, "Work."), answer("r1"))
     claude.tell("turn_ended")
-    claude.book.hand_over("wake:1:1", [MARK])
+    claude.session.leases.add("wake:1:1", [MARK])
     assert claude.look_after(TIMES.unbegun_s - 1) == OPEN
     assert claude.look_after(2) == ([], ["wake:1:1"])
-    claude.book.hand_over("wake:1:2", [MARK])
+    claude.session.leases.add("wake:1:2", [MARK])
     claude.write(queued(0, "enqueue", TEXT))
     assert claude.look_after(100) == OPEN, "the client has it"
 
 
 def test_a_wake_in_the_clients_queue_is_not_doubted_by_a_prompt(claude: Room) -> None:
-    claude.book.hand_over("wake:1:1", [MARK])
+    claude.session.leases.add("wake:1:1", [MARK])
     claude.write(queued(0, "enqueue", TEXT))
     claude.clock.now += 60
     claude.tell("prompt")
     claude.write(request("r1", 0, ["a0"]), answer("r1"))
-    assert claude.book.judge() == OPEN
+    assert claude.session.judge() == OPEN
 
 
 @pytest.mark.requirement("REC-2", stage="clients")
 def test_what_went_to_a_conversation_that_its_human_left_is_given_back(claude: Room, tmp_path: Path) -> None:
-    claude.book.hand_over("hook:1:1", [MARK])
+    claude.session.leases.add("hook:1:1", [MARK])
     claude.write(user(0, "Work."), hook_text(0, TEXT), user(0, "[Request interrupted by user]"))
     claude.tell("interrupted")
     claude.path = tmp_path / "other.jsonl"
     claude.tell("session_started", "0199ffff")
-    assert claude.book.judge() == OPEN
+    assert claude.session.judge() == OPEN
     assert claude.look_after(TIMES.settled_s) == LOST
 
 
@@ -214,7 +214,7 @@ def test_what_went_to_a_conversation_that_its_human_left_is_given_back(claude: R
 def test_what_is_given_at_a_sessions_start_waits_for_its_first_turn(tmp_path: Path, what: What) -> None:
     room = Room(CLAUDE, tmp_path / "session.jsonl")
     room.tell("session_started")
-    room.book.hand_over("hook:1:1", [MARK])
+    room.session.leases.add("hook:1:1", [MARK])
     room.tell(what)
     room.write(user(0, "x"))
     assert room.look_after(1_000) == OPEN
@@ -224,7 +224,7 @@ def test_what_is_given_at_a_sessions_start_waits_for_its_first_turn(tmp_path: Pa
 def test_what_a_compaction_dropped_before_the_first_turn_is_given_back(tmp_path: Path) -> None:
     room = Room(CLAUDE, tmp_path / "session.jsonl")
     room.tell("session_started")
-    room.book.hand_over("hook:1:1", [MARK])
+    room.session.leases.add("hook:1:1", [MARK])
     room.write(user(0, "x"), hook_text(0, TEXT))
     assert room.look_after(100) == OPEN
     room.write({"type": "system", "subtype": "compact_boundary"})
@@ -235,18 +235,18 @@ def test_what_a_compaction_dropped_before_the_first_turn_is_given_back(tmp_path:
 def test_nothing_is_woken_between_two_sessions(claude: Room) -> None:
     claude.tell("turn_ended")
     claude.tell("session_ended", "0199ffff")
-    assert not claude.book.standing.has_ended, "one that was left long ago was deleted"
+    assert not claude.session.standing.has_ended, "one that was left long ago was deleted"
     claude.tell("session_ended")
-    assert claude.book.standing.has_ended
+    assert claude.session.standing.has_ended
     claude.tell("session_started", "0199ffff")
-    assert not claude.book.standing.has_ended
+    assert not claude.session.standing.has_ended
 
 
-def keep(room: Room, folder: Path) -> Binding:
+def keep(room: Room, folder: Path) -> RememberedSession:
     """What the next broker knows."""
-    agent = Agent(id="a1", name="worker", kind=room.book.client.kind, session="s1")
-    Bindings(folder).save(agent, room.book)
-    binding = Bindings(folder).load(agent)
+    agent = Agent(id="a1", name="worker", kind=room.session.client.kind, session="s1")
+    RememberedSessions(folder).save(agent, room.session)
+    binding = RememberedSessions(folder).load(agent)
     assert binding is not None
     return binding
 
@@ -255,31 +255,31 @@ def keep(room: Room, folder: Path) -> Binding:
 def test_the_next_broker_knows_which_conversation_a_hand_over_went_to(tmp_path: Path) -> None:
     room = Room(CODEX, tmp_path / "session.jsonl")
     room.tell("prompt")
-    room.book.hand_over("queue:1:1", [MARK])
-    left = room.book.place
+    room.session.leases.add("queue:1:1", [MARK])
+    left = room.session.leases.place
     room.path = tmp_path / "other.jsonl"
     room.tell("prompt", "0199ffff")
     binding = keep(room, tmp_path / "bindings")
     assert binding.left == {"queue:1:1": left}
-    book = Book("a1", CODEX, names(), clock=room.clock)
-    book.restore(binding.session, binding.transcript)
-    book.changed_at = binding.changed_at
-    book.hand_over("queue:1:1", [MARK], at=binding.handed["queue:1:1"], left=left)
+    session = ClientSession("a1", CODEX, names(), clock=room.clock)
+    session.leases.move_to((binding.session, binding.transcript))
+    session.leases.changed_at = binding.changed_at
+    session.leases.add("queue:1:1", [MARK], at=binding.handed["queue:1:1"], left=left)
     room.clock.now += TIMES.left_s
-    assert book.judge() == ([], ["queue:1:1"])
+    assert session.judge() == ([], ["queue:1:1"])
 
 
 @pytest.mark.requirement("REC-2", stage="clients")
 def test_a_verdict_that_is_not_in_the_journal_can_be_found_again(tmp_path: Path) -> None:
     room = Room(CODEX, tmp_path / "session.jsonl")
     room.tell("prompt")
-    room.book.hand_over("queue:1:1", [MARK])
-    handed = room.book.open["queue:1:1"].at
+    room.session.leases.add("queue:1:1", [MARK])
+    handed = room.session.open["queue:1:1"].at
     room.write(of_codex(TEXT), {"type": "response_item", "payload": {"type": "function_call"}})
     room.write({"type": "token_usage_record", "payload": {}})
-    assert room.book.judge() == (["queue:1:1"], [])
+    assert room.session.judge() == (["queue:1:1"], [])
     assert keep(room, tmp_path / "bindings").handed == {"queue:1:1": handed}
-    room.book.drop_settled({})
+    room.session.leases.drop_settled({})
     assert keep(room, tmp_path / "bindings").handed == {}
 
 
@@ -301,7 +301,7 @@ def test_codex_and_gemini_give_back_what_their_files_do_not_have(
     room = Room(kind, tmp_path / "session")
     room.tell("prompt")
     room.write(item("Work."))
-    room.book.hand_over("hook:1:1", [MARK])
+    room.session.leases.add("hook:1:1", [MARK])
     room.write(item(text))
     room.tell("interrupted")
     assert room.look_after(100) == verdict
@@ -313,7 +313,7 @@ def test_a_plugin_tells_what_its_session_holds() -> None:
     room.path = Path("none")
     room.tell("prompt")
     event = HookEvent(what="turn_ended", name="turn_ended", session=SESSION)
-    room.book.hand_over("hook:1:1", [MARK])
+    room.session.leases.add("hook:1:1", [MARK])
     room.tell("turn_ended")
     assert room.look_after(100) == OPEN, "an older plugin tells nothing"
     requests_of(client).take(event, {"held": [MARK]})
@@ -321,8 +321,8 @@ def test_a_plugin_tells_what_its_session_holds() -> None:
     requests_of(client).take(event, {"held": []})
     assert room.look_after(100) == LOST
     requests_of(client).take(event, {"held": [MARK]})
-    assert room.book.reader is not None
-    assert room.book.reader.stands(MARK)
+    assert room.session.leases.reader is not None
+    assert room.session.leases.reader.stands(MARK)
 
 
 @pytest.mark.requirement("REC-2", stage="clients")
@@ -347,7 +347,7 @@ def test_a_new_broker_knows_what_a_resume_brings_back(tmp_path: Path) -> None:
 
 def test_the_next_broker_knows_that_its_human_stopped_it(claude: Room, tmp_path: Path) -> None:
     claude.tell("interrupted")
-    assert keep(claude, tmp_path / "bindings").interrupted_at == claude.book.interrupted_at > 0
+    assert keep(claude, tmp_path / "bindings").interrupted_at == claude.session.interrupted_at > 0
     claude.tell("prompt")
     assert keep(claude, tmp_path / "bindings").interrupted_at == 0
 
@@ -356,7 +356,7 @@ def test_a_turn_that_mail_was_to_keep_going_ends_if_the_plugin_says_so() -> None
     room = Room(OPENCODE.opened(), Path("none"))
     room.tell("prompt")
     end = HookEvent(what="turn_ended", name="turn_ended", session=SESSION, final_text="done", ending="e1")
-    room.book.part(end)
-    room.book.keep_going()
-    room.book.close(end)
-    assert room.book.state == "idle"
+    room.session.turns.part(end.final_text)
+    room.session.keep_going()
+    room.session.close(end)
+    assert room.session.state == "idle"

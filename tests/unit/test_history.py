@@ -6,12 +6,24 @@ from typing import Any
 
 import pytest
 
-from tellwire.core.context import Caller, NoteRefusals, Past
+from tellwire.core.context import (
+    Caller,
+    NoteRefusals,
+)
 from tellwire.core.kernel import decide
+from tellwire.core.record import audit
 from tellwire.core.record.audit import describe, word_of
-from tellwire.core.record.queries import Entry, Query
+from tellwire.core.record.stored import Entry, Past, Query
 from tellwire.core.record.terms import Term, matches, parse_terms, searched_text, words_of
-from tellwire.protocol.events import EVENTS, AgentRegistered, CallRefused, MessageQueued, TopicJoined
+from tellwire.protocol.events import (
+    EVENTS,
+    AgentRegistered,
+    CallRefused,
+    MessageAnswered,
+    MessageQueued,
+    TopicJoined,
+)
+from tellwire.protocol.ids import format_id
 from tellwire.protocol.operations.audit import Audit, ReadAudit
 from tellwire.protocol.operations.feed import WatchFeed
 from tellwire.protocol.operations.history import History, ReadHistory, SearchMessages
@@ -257,3 +269,45 @@ def test_refusals_become_events_and_change_nothing(past: Talk) -> None:
     after.seq = before.seq
     assert after == before
     assert describe(TopicJoined("a1", "x"), 1, str.upper).detail == {"topic": "#x"}
+
+
+def test_the_audit_can_be_filtered_by_type_and_by_agent(past: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    every: Audit = past.ask(ReadAudit(limit=1_000), OPERATOR)
+    for scan in (3, 2_000):
+        monkeypatch.setattr(audit, "SCAN_MAX", scan)
+        for types, agent in ((["message_queued"], None), ([], "alice"), (["messages_read"], "alice")):
+            wanted = [
+                row.seq
+                for row in every.rows
+                if (not types or row.type in types) and (agent is None or agent in (row.who, *row.whom))
+            ]
+            found: list[int] = []
+            after = 1
+            while after:
+                page: Audit = past.ask(ReadAudit(limit=2, after=after, types=types, agent=agent), OPERATOR)
+                found += [row.seq for row in page.rows]
+                after = page.next
+            assert found == [seq for seq in wanted if seq > 1], (types, agent)
+            backwards: list[int] = []
+            before = 0
+            while True:
+                page = past.ask(ReadAudit(limit=2, before=before, types=types, agent=agent), OPERATOR)
+                backwards = [*[row.seq for row in page.rows], *backwards]
+                before = page.next
+                if not page.more:
+                    break
+            assert backwards == wanted
+    with refused("bad_request"):
+        past.ask(ReadAudit(types=["message_qeued"]), OPERATOR)
+    with refused("unknown_agent"):
+        past.ask(ReadAudit(agent="nobody"), OPERATOR)
+
+
+@pytest.mark.parametrize("event", SAMPLES, ids=lambda event: type(event).__name__)
+def test_every_event_names_all_its_ids_to_a_watcher(event: Any) -> None:
+    told = audit.whole_event(Entry(7, 1.0, event), lambda agent: f"name-of-{agent}")
+    seqs = [7] if isinstance(event, MessageQueued) else getattr(event, "seqs", [])
+    if isinstance(event, MessageAnswered):
+        seqs = [event.seq]
+    assert told.ids == [format_id("m", seq) for seq in seqs]
+    assert told.type == word_of(event)

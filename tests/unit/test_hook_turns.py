@@ -1,4 +1,4 @@
-"""One agent's turns and its book, event by event: who began a turn, when it is over, and what was said."""
+"""One agent's turns and its session, event by event: who began a turn, when it is over, and what was said."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tellwire.clients.events import HookEvent, Outcome, What
 from tellwire.clients.gemini.facts import GEMINI
 from tellwire.clients.opencode.facts import OPENCODE
 from tellwire.core.mail.waking import CONTINUATIONS_MAX
-from tellwire.sessions.client_session import Book
+from tellwire.sessions.client_session import ClientSession
 from tellwire.sessions.turns import TEXT_BYTES_MAX, Ending, Turns, clean_text
 from tests.clients import requests_of
 
@@ -57,8 +57,8 @@ def told(endings: list[Ending]) -> list[tuple[str, str, str]]:
     return [(ending.id, ending.outcome, ending.text) for ending in endings]
 
 
-def book_of(kind: Any = CLAUDE) -> Book:
-    return Book("a1", kind, names(), wake_line=WAKE_LINE)
+def session_of(kind: Any = CLAUDE) -> ClientSession:
+    return ClientSession("a1", kind, names(), wake_line=WAKE_LINE)
 
 
 # -- turns --------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_another_turn_of_the_client_ends_the_one_before(turns: Turns) -> None:
     turns.see(event("prompt", "p1", prompt="One."))
     assert told(turns.see(event("tool_used", "p2"))) == [("t1", "interrupted", "")]
     assert turns.current is not None
-    assert (turns.current.id, turns.current.word) == ("t2", "p2")
+    assert (turns.current.id, turns.current.client_id) == ("t2", "p2")
 
 
 def test_a_prompt_that_begins_a_turn_for_certain_ends_the_one_before_unless_it_is_ours(turns: Turns) -> None:
@@ -190,13 +190,13 @@ WHATS: tuple[What, ...] = get_args(What)
 
 @given(st.lists(st.tuples(st.sampled_from(WHATS), st.sampled_from(["", "p1", "p2", "p3"])), max_size=30))
 def test_whatever_comes_no_turn_ends_twice(seen: list[tuple[What, str]]) -> None:
-    book = book_of()
+    session = session_of()
     ended: list[str] = []
     for what, turn in seen:
         happened = event(what, turn, prompt="Work.")
-        ended += [each.id for each in (*book.note(happened), *book.close(happened))]
+        ended += [each.id for each in (*session.note(happened), *session.close(happened))]
     assert len(ended) == len(set(ended))
-    assert book.state in {"", "idle", "busy", "waiting", "errored"}
+    assert session.state in {"", "idle", "busy", "waiting", "errored"}
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_final_text_is_bounded() -> None:
     assert clean_text("x" + "é" * TEXT_BYTES_MAX) == "x" + "é" * (TEXT_BYTES_MAX // 2 - 1), "no half letter"
 
 
-# -- the book -----------------------------------------------------------------------------------------
+# -- the session -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -239,90 +239,81 @@ def test_a_final_text_is_bounded() -> None:
     ],
 )
 def test_a_book_tells_what_its_agent_does(events: list[What], state: str) -> None:
-    book = book_of()
+    session = session_of()
     for what in events:
         happened = event(what)
-        book.note(happened)
-        book.close(happened)
-    assert book.state == state
-    assert book.heard == len(events)
+        session.note(happened)
+        session.close(happened)
+    assert session.state == state
+    assert session.heard == len(events)
 
 
 def test_a_part_of_a_turn_is_told_once_and_its_end_only_if_it_went_on() -> None:
-    book = book_of()
+    session = session_of()
     stop = event("turn_ended", final_text="First.")
-    book.note(event("prompt", prompt="Work."))
-    book.note(stop)
-    assert told(book.part(stop)) == [("t1.c1", "ended", "First.")]
-    assert (told(book.close(stop)), book.state) == ([], "idle"), "nothing kept it going: that was its end"
-    book.note(event("prompt", prompt="Work."))
-    book.note(stop)
-    (part,) = book.part(stop)
-    book.keep_going()
-    assert (part.id, part.turn.human, book.state) == ("t2.c1", True, "busy")
-    assert (book.close(stop), book.state) == ([], "busy"), "registered twice"
+    session.note(event("prompt", prompt="Work."))
+    session.note(stop)
+    assert told(session.turns.part(stop.final_text)) == [("t1.c1", "ended", "First.")]
+    assert (told(session.close(stop)), session.state) == ([], "idle"), (
+        "nothing kept it going: that was its end"
+    )
+    session.note(event("prompt", prompt="Work."))
+    session.note(stop)
+    (part,) = session.turns.part(stop.final_text)
+    session.keep_going()
+    assert (part.id, part.turn.human, session.state) == ("t2.c1", True, "busy")
+    assert (session.close(stop), session.state) == ([], "busy"), "registered twice"
     last = event("turn_ended", final_text="Second.")
-    book.note(last)
-    (ending,) = book.close(last)
-    assert (ending.id, ending.text, ending.turn.human, book.state) == ("t2", "Second.", False, "idle")
+    session.note(last)
+    (ending,) = session.close(last)
+    assert (ending.id, ending.text, ending.turn.human, session.state) == ("t2", "Second.", False, "idle")
 
 
 def test_an_end_that_two_brokers_are_told_of_is_one_and_the_same() -> None:
     last = event("turn_ended", final_text="Done.", ending="e7")
     for events in ([event("prompt", prompt="Work."), last], [last]):
-        book = book_of()
+        session = session_of()
         for each in events:
-            book.note(each)
-        assert told(book.close(last)) == [("e7", "ended", "Done.")]
+            session.note(each)
+        assert told(session.close(last)) == [("e7", "ended", "Done.")]
 
 
-def test_the_last_final_text_is_kept() -> None:
-    book = book_of()
-    for what, text in (("turn_ended", "First."), ("turn_ended", ""), ("interrupted", "")):
-        book.note(event("prompt", prompt="Work."))
-        happened = event(what, final_text=text)  # pyright: ignore[reportArgumentType]
-        book.note(happened)
-        book.close(happened)
-    assert book.final_text == ""
-    assert book.final_at > 0
-
-
-def failed_wake(book: Book) -> None:
-    book.note(event("prompt", "w", prompt=FRAME))
-    book.is_woken = True
-    book.finish("errored")
+def failed_wake(session: ClientSession) -> None:
+    session.note(event("prompt", "w", prompt=FRAME))
+    session.wakes.is_woken = True
+    session.finish("errored")
 
 
 @pytest.mark.requirement("WAKE-3", stage="clients")
 def test_failed_wakes_are_counted_until_a_human_speaks_or_a_turn_succeeds() -> None:
-    book = book_of()
+    session = session_of()
     for failures in (1, 2):
-        failed_wake(book)
-        assert book.standing.failures == failures
-        assert book.standing.failed_at > 0
-    book.note(event("prompt", "p", prompt="I am back."))
-    assert book.standing.failures == 0
-    failed_wake(book)
-    book.note(event("prompt", "w2", prompt=FRAME))
-    book.finish("ended", "Done.")
-    assert book.standing.failures == 0
+        failed_wake(session)
+        assert session.standing.failures == failures
+        assert session.standing.failed_at > 0
+    session.note(event("prompt", "p", prompt="I am back."))
+    assert session.standing.failures == 0
+    failed_wake(session)
+    session.note(event("prompt", "w2", prompt=FRAME))
+    session.finish("ended", "Done.")
+    assert session.standing.failures == 0
 
 
 @pytest.mark.parametrize("outcome", ["errored", "ended"])
 def test_what_goes_wrong_in_a_humans_turn_forbids_no_wake(outcome: Outcome) -> None:
-    book = book_of()
-    book.note(event("prompt", "p", prompt="Work."))
-    book.finish(outcome)
-    assert not book.standing.failures
+    session = session_of()
+    session.note(event("prompt", "p", prompt="Work."))
+    session.finish(outcome)
+    assert not session.standing.failures
 
 
 def test_what_was_done_in_between_lets_mail_keep_a_turn_going_again() -> None:
-    book = book_of()
-    book.continuations = CONTINUATIONS_MAX
-    book.note(event("other"))
-    assert book.continuations == CONTINUATIONS_MAX
-    book.note(event("tool_used"))
-    assert book.continuations == 0
+    session = session_of()
+    session.wakes.continuations = CONTINUATIONS_MAX
+    session.note(event("other"))
+    assert session.wakes.continuations == CONTINUATIONS_MAX
+    session.note(event("tool_used"))
+    assert session.wakes.continuations == 0
 
 
 def gemini(name: str, tool: str = "", **fields: Any) -> HookEvent:
@@ -331,14 +322,14 @@ def gemini(name: str, tool: str = "", **fields: Any) -> HookEvent:
 
 
 def test_no_tool_of_a_sub_agent_of_gemini_takes_text() -> None:
-    book = book_of(GEMINI)
+    session = session_of(GEMINI)
 
     def takes(name: str, tool: str) -> bool:
         happened = gemini(name, tool)
-        book.note(happened)
-        return book.takes(happened)
+        session.note(happened)
+        return session.takes(happened)
 
-    book.note(gemini("BeforeAgent", prompt="Work."))
+    session.note(gemini("BeforeAgent", prompt="Work."))
     assert takes("AfterTool", "read_file")
     assert not takes("BeforeTool", "invoke_agent")
     assert not takes("AfterTool", "read_file")
@@ -351,22 +342,22 @@ def test_no_tool_of_a_sub_agent_of_gemini_takes_text() -> None:
 
 @pytest.mark.parametrize("name", ["BeforeAgent", "AfterAgent", "SessionStart", "SessionEnd"])
 def test_a_lost_end_of_a_sub_agent_counts_only_for_its_turn(name: str) -> None:
-    book = book_of(GEMINI)
-    book.note(gemini("BeforeTool", "invoke_agent"))
-    assert not book.takes(gemini("AfterTool", "read_file"))
-    book.note(gemini(name, prompt="Next."))
-    book.note(gemini("AfterTool", "invoke_agent"))
-    assert book.takes(gemini("AfterTool", "read_file"))
+    session = session_of(GEMINI)
+    session.note(gemini("BeforeTool", "invoke_agent"))
+    assert not session.takes(gemini("AfterTool", "read_file"))
+    session.note(gemini(name, prompt="Next."))
+    session.note(gemini("AfterTool", "invoke_agent"))
+    assert session.takes(gemini("AfterTool", "read_file"))
 
 
 def test_what_was_handed_over_names_its_way_when_it_is_read() -> None:
     client = OPENCODE.opened()
-    book = book_of(client)
-    book.note(event("prompt", prompt="Work."))
-    book.hand_over("hook:1:1", ["peer-message id=m1 from="], way="mid-turn")
+    session = session_of(client)
+    session.note(event("prompt", prompt="Work."))
+    session.leases.add("hook:1:1", ["peer-message id=m1 from="], path="mid-turn")
     requests_of(client).take(
         event("tool_used"), {"requests": [{"age_ms": 0, "marks": ["peer-message id=m1 from="]}]}
     )
-    assert book.judge() == (["hook:1:1"], [])
-    assert list(book.worked) == ["mid-turn"]
-    assert book.open == {}
+    assert session.judge() == (["hook:1:1"], [])
+    assert list(session.leases.worked) == ["mid-turn"]
+    assert session.open == {}

@@ -19,14 +19,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tellwire.clients import BY_NAME
-from tellwire.clients.client import Place, Programs, Scope, Target
+from tellwire.clients.client import InstallPlace, Programs, Scope, Target
 from tellwire.install import jsonc
 from tellwire.install.apply import carry_out
 from tellwire.install.endpoint import load_endpoint, peek_endpoint
 from tellwire.install.entries import find_lacks
+from tellwire.install.formats import format_of
 from tellwire.install.plan import Change, plan_install, plan_uninstall, render_diff
 from tellwire.install.records import load_records
-from tellwire.install.spec import dialect_of
 from tellwire.protocol.errors import TellwireError
 from tests.unit.test_install_jsonc import texts as json_texts
 from tests.unit.test_install_toml import texts as toml_texts
@@ -43,7 +43,7 @@ class Desk:
         self.home = str(root / "tellwire-home")
         project = root / "project"
         project.mkdir(exist_ok=True)
-        self.place = Place(home=str(root), project=str(project), scope=scope, env=env or {})
+        self.place = InstallPlace(home=str(root), project=str(project), scope=scope, env=env or {})
         self.programs = self.at("/opt/tellwire")
 
     def at(self, folder: str) -> Programs:
@@ -98,7 +98,7 @@ def write(path: str, data: str | bytes) -> None:
 
 def meaning(target: Target) -> Any:
     """What the file says now."""
-    return dialect_of(target).load(Path(target.path).read_text("utf-8"))
+    return format_of(target).load(Path(target.path).read_text("utf-8"))
 
 
 def is_sane(text: str) -> bool:

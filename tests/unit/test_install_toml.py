@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tellwire.clients.codex.trust import event_word, trust_hash
-from tellwire.clients.entries import Hooks, Member
+from tellwire.clients.entries import Hooks, MemberEntry
 from tellwire.install import toml_text
 from tellwire.install.jsonc import BadTextError
 from tellwire.install.toml_file import TomlText
 
 TOML = TomlText()
 COMMAND = "exec /usr/bin/python3 -I -S /opt/tellwire/relay/hook.py codex"
-SERVER = Member(("mcp_servers", "tellwire"), {"command": "/usr/bin/python3", "args": ["-I", 'a"b\\']})
+SERVER = MemberEntry(("mcp_servers", "tellwire"), {"command": "/usr/bin/python3", "args": ["-I", 'a"b\\']})
 ENTRIES = (
     SERVER,
     Hooks("Stop", ({"type": "command", "command": COMMAND, "timeout": 10},)),
@@ -90,7 +90,7 @@ def test_what_others_write_behind_it_stays(text: str, more: str) -> None:
 @settings(deadline=None)
 @given(texts(), st.sampled_from(["command", "args"]), st.sampled_from(["Stop", "PostToolUse"]))
 def test_an_outdated_entry_is_set_right_in_its_place(text: str, key: str, event: str) -> None:
-    old = Member(SERVER.path, {**SERVER.value, key: "/gone"})
+    old = MemberEntry(SERVER.path, {**SERVER.value, key: "/gone"})
     moved = {"type": "command", "command": COMMAND.replace("/opt", "/old"), "timeout": 5}
     before = TOML.apply(text, (old, Hooks(event, (moved,)), *ENTRIES[1:]))
     before = re.sub(r"(?m)^(\[mcp_servers.tellwire\]\r?\n)", r"\1enabled = false # mine\n", before)

@@ -10,6 +10,9 @@ import pytest
 from tellwire.cli.render import wake_words
 from tellwire.mcp.dialects.tellwire import say_agent, say_peers, wake_word
 from tellwire.protocol.operations.agents import AgentList, AgentRecord, PathRecord
+from tellwire.protocol.operations.peers import MeshPolicy
+from tellwire.protocol.operations.topics import ListTopics, Subscribe
+from tests.unit.mesh import OPERATOR, Mesh
 
 PULL = PathRecord(name="get_messages", works=True)
 TYPING = PathRecord(name="typing", works=True, wakes=True)
@@ -52,3 +55,17 @@ def test_a_model_does_not_pay_for_its_own_paths() -> None:
     own = say_agent(agent(TYPING, deaf=True, unreached="x", waits="x"), own=True).data
     assert own.keys().isdisjoint({"paths", "deaf", "unreached", "waits"})
     assert "paths" in say_agent(agent(TYPING), own=False).data
+
+
+def test_topics_are_listed_with_the_subscribers_that_one_sees() -> None:
+    mesh = Mesh()
+    for name in ("alice", "bob", "carol"):
+        mesh.register(name)
+    for name, topic in (("bob", "#b"), ("alice", "#a"), ("alice", "#b")):
+        mesh.run(Subscribe(topic=topic), mesh.caller(name))
+    told = [(each.topic, each.subscribers) for each in mesh.run(ListTopics(), OPERATOR).topics]
+    assert told == [("#a", ["alice"]), ("#b", ["alice", "bob"])]
+    mesh.run(MeshPolicy(group="/project", policy="peers"), OPERATOR)
+    assert mesh.run(ListTopics(), mesh.caller("carol")).topics == []
+    own = mesh.run(ListTopics(), mesh.caller("bob")).topics
+    assert [(each.topic, each.subscribers) for each in own] == [("#b", ["bob"])]

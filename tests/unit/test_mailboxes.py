@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.core.context import HandOver
+from tellwire.core.context import OfferWaiting
 from tellwire.core.limits import DEPTH_MAX, Limits
 from tellwire.core.mail.drafts import REQUESTS_KEPT
 from tellwire.protocol.errors import TellwireError
@@ -132,7 +132,7 @@ def test_a_full_mailbox_refuses_the_sender_and_opens_again_when_some_is_read() -
     mesh = pair(Limits(mailbox_messages_max=2))
     first = mesh.send("alice", "bob").id
     mesh.send("alice", "bob")
-    mesh.run(HandOver(mesh.agent("bob").id))
+    mesh.run(OfferWaiting(mesh.agent("bob").id))
     with refused("mailbox_full") as caught:
         mesh.send("alice", "bob")
     assert "has read some of its mail" in caught.value.advice
@@ -144,7 +144,7 @@ def test_a_full_mailbox_refuses_the_sender_and_opens_again_when_some_is_read() -
 def test_a_mailbox_is_bounded_in_bytes_with_all_that_it_holds() -> None:
     mesh = pair(Limits(mailbox_bytes_max=10))
     mesh.send("alice", "bob", "x" * 6)
-    mesh.run(HandOver(mesh.agent("bob").id))
+    mesh.run(OfferWaiting(mesh.agent("bob").id))
     with refused("mailbox_full"):
         mesh.send("alice", "bob", "x" * 5)
     with refused("mailbox_full"):

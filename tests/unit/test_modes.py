@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from tellwire.core.limits import Limits
-from tellwire.core.mail.modes import MODES, mode_rule
+from tellwire.core.mail.framing import MODES, mode_rule
 from tellwire.protocol.operations.messages import Mode
 
 

@@ -11,13 +11,13 @@ import tellwire.core
 from tellwire.core.mail.notices import MUTED, NOTHING, WEAK, WEIGHTS, held_back, notice, shortened
 from tellwire.core.state import Agent, Receipt
 from tellwire.protocol.events import Audience, Event, MessageQueued
-from tellwire.protocol.events import children as lineage
+from tellwire.protocol.events import children as child_events
 from tellwire.protocol.events.base import word
 from tellwire.protocol.operations.links import OpenLink
-from tests.unit.kin import Family
+from tests.unit.family import Family
 from tests.unit.mesh import OPERATOR
 
-FOR_AGENTS = {lineage.ChildEnded}
+FOR_AGENTS = {child_events.ChildEnded}
 """Of all that is known of families, this alone is for models."""
 
 
@@ -38,7 +38,7 @@ def agent_with(*weak: bool, muted: bool = False) -> Agent:
 
 
 @pytest.mark.requirement("AUD-1", "AUD-3", stage="lineage")
-@pytest.mark.parametrize("kind", lineage.LineageEvent.__args__, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", child_events.ChildEvent.__args__, ids=lambda kind: kind.__name__)
 def test_each_fact_about_families_says_itself_whom_it_is_for(kind: type[Event]) -> None:
     assert "audience" in vars(kind), "it is declared, not inherited"
     assert kind.audience is (Audience.AGENT if kind in FOR_AGENTS else Audience.CONTROL)
@@ -48,7 +48,7 @@ def test_each_fact_about_families_says_itself_whom_it_is_for(kind: type[Event]) 
 def test_a_new_fact_that_forgets_its_audience_cannot_be_imported() -> None:
     with pytest.raises(TypeError, match="must declare its audience"):
 
-        class Forgetful(lineage.ChildEnded, tag=word, frozen=True, array_like=True):  # pyright: ignore[reportUnusedClass]
+        class Forgetful(child_events.ChildEnded, tag=word, frozen=True, array_like=True):  # pyright: ignore[reportUnusedClass]
             """Its parent declares one, it does not."""
 
 

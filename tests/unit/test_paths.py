@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.mcp.forms import resolve_paths
+from tellwire.core.children.scopes import as_rules
 from tellwire.paths import as_on_disk, as_spelled, canonical
 from tellwire.protocol.operations.agents import ListAgents
 from tellwire.protocol.operations.children import SpawnAgent
@@ -56,13 +56,14 @@ def test_a_folder_that_does_not_tell_case_apart_gives_the_spelling(real: Path) -
 
 def test_operations_are_seen_from_the_folder_of_who_asks(real: Path) -> None:
     here = str(real)
-    claim = resolve_paths(ClaimScope(rules=["Src", ScopeRule("../link/x", "read", False)]), here)
-    assert claim.rules == [ScopeRule(f"{here}/Src"), ScopeRule(f"{here}/x", "read", False)]
-    assert resolve_paths(ReleaseScope(paths=["Src"]), here).paths == [f"{here}/Src"]
-    assert resolve_paths(WhoOwns(path="Src/a"), here).path == f"{here}/Src/a"
+    claim = ClaimScope(rules=["Src", ScopeRule("../link/x", "read", False)]).resolved(here, canonical)
+    assert as_rules(claim.rules) == [ScopeRule(f"{here}/Src"), ScopeRule(f"{here}/x", "read", False)]
+    assert ReleaseScope(paths=["Src"]).resolved(here, canonical).paths == [f"{here}/Src"]
+    assert WhoOwns(path="Src/a").resolved(here, canonical).path == f"{here}/Src/a"
     spawn = SpawnAgent(name="k", client="c", task="t", scope=["Src"])
-    assert resolve_paths(spawn, here).scope == [ScopeRule(f"{here}/Src")]
-    assert resolve_paths(spawn, here).cwd == here
-    assert resolve_paths(SpawnAgent(name="k", client="c", task="t", cwd="Src"), here).cwd == f"{here}/Src"
+    assert as_rules(spawn.resolved(here, canonical).scope or ()) == [ScopeRule(f"{here}/Src")]
+    assert spawn.resolved(here, canonical).cwd == here
+    below = SpawnAgent(name="k", client="c", task="t", cwd="Src")
+    assert below.resolved(here, canonical).cwd == f"{here}/Src"
     other = ListAgents()
-    assert resolve_paths(other, here) is other
+    assert other.resolved(here, canonical) is other

@@ -143,7 +143,7 @@ def test_an_agent_that_is_hidden_is_refused_otherwise_than_one_that_is_missing(m
 
 @pytest.mark.requirement("PEER-2", stage="lineage")
 def test_only_the_operator_speaks_for_two(mesh: Mesh) -> None:
-    for caller in (mesh.caller("carol"), Caller(kind="agent", agent="", above="")):
+    for caller in (mesh.caller("carol"), Caller(kind="agent", agent="", ancestor="")):
         with pytest.raises(TellwireError):
             mesh.run(RegisterPeer(name="alice", other="bob"), caller)
     with refused("forbidden"):
@@ -180,7 +180,7 @@ def test_a_peer_relation_is_nothing_but_a_relation(mesh: Mesh) -> None:
     shake(mesh, "alice", "bob")
     assert not mesh.state.children
     assert not mesh.state.claims
-    assert not mesh.state.offspring
+    assert not mesh.state.children_of
     before = len(mesh.stored)
     mesh.lose("bob")
     assert len(mesh.stored) == before, "a peer's end is told to nobody"

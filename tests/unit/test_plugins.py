@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tellwire.clients import BY_NAME
-from tellwire.clients.client import Place, Programs
+from tellwire.clients.client import InstallPlace, Programs
 from tellwire.clients.events import Verdict
 from tellwire.clients.opencode.facts import OPENCODE
 from tellwire.clients.pi.facts import PI
@@ -126,7 +126,7 @@ class World:
     def __init__(self, folder: Path, word: str) -> None:
         self.client = BY_NAME[word]
         self.broker = str(folder / "broker")
-        self.place = Place(home=str(folder / "person"), project=str(folder), scope="user", env={})
+        self.place = InstallPlace(home=str(folder / "person"), project=str(folder), scope="user", env={})
         os.mkdir(self.place.home)
         self.programs = Programs(
             server=("/usr/bin/python3", "/lib/tellwire/relay/mcp_shim.py"),

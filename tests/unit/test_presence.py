@@ -8,9 +8,9 @@ from tellwire.core.context import (
     Caller,
     EndSession,
     ForgetAbsent,
-    HandOver,
     MarkAlive,
     MarkSilent,
+    OfferWaiting,
     StartBroker,
 )
 from tellwire.core.limits import Limits
@@ -63,12 +63,12 @@ def test_silence_makes_offline_but_ends_nothing_and_a_sign_of_life_repairs_it() 
     agent = mesh.register("alice").id
     mesh.register("bob")
     mesh.send("bob", "alice")
-    mesh.run(HandOver(agent))
+    mesh.run(OfferWaiting(agent))
     held = mesh.leased("alice")
     mesh.run(MarkSilent(agent))
     assert (reason(mesh, "alice"), mesh.leased("alice")) == ("silent", held)
     assert mesh.send("bob", "alice").status == "queued"
-    mesh.run(HandOver(agent))
+    mesh.run(OfferWaiting(agent))
     assert mesh.leased("alice") == held, "nothing is handed to a silent client"
     mesh.run(MarkAlive(agent))
     assert (reason(mesh, "alice"), mesh.leased("alice")) == ("online", held)
@@ -87,7 +87,7 @@ def test_a_silent_agent_can_leave_and_what_it_held_waits_again() -> None:
     agent = mesh.register("alice").id
     mesh.register("bob")
     message = mesh.send("bob", "alice").id
-    mesh.run(HandOver(agent))
+    mesh.run(OfferWaiting(agent))
     mesh.run(MarkSilent(agent))
     mesh.leave("alice")
     assert (reason(mesh, "alice"), mesh.leased("alice"), mesh.pending("alice")) == ("left", [], [message])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellwire.core.context import HandOver, StartBroker
+from tellwire.core.context import OfferWaiting, StartBroker
 from tellwire.core.kernel import apply_batch
 from tellwire.core.limits import Limits
 from tellwire.core.state import format_snapshot, parse_snapshot
@@ -31,7 +31,7 @@ def mail(count: int = 1, limits: Limits | None = None) -> tuple[Mesh, list[str]]
 
 
 def hand_over(mesh: Mesh, name: str = "bob") -> None:
-    mesh.run(HandOver(mesh.agent(name).id))
+    mesh.run(OfferWaiting(mesh.agent(name).id))
 
 
 def seen_by(mesh: Mesh, message: str, name: str = "bob") -> str:
@@ -144,7 +144,7 @@ def test_only_the_agents_own_client_takes_its_mail_over(
     mesh, (message,) = mail()
     hand_over(mesh)
     with refused("forbidden"):
-        mesh.run(operation(ids=[message]), mesh.caller("bob", holds=False))
+        mesh.run(operation(ids=[message]), mesh.caller("bob", is_own_client=False))
     with refused("not_registered"):
         mesh.run(operation(ids=[message]), SCRIPT)
     assert mesh.states(message) == {"bob": "delivered"}
@@ -251,7 +251,7 @@ def test_who_makes_another_leave_cannot_say_what_that_has_shown(caller: str) -> 
     mesh, messages = mail(2)
     hand_over(mesh)
     mesh.claim("bob", messages[0])
-    who = OPERATOR if caller == "operator" else mesh.caller("bob", holds=False)
+    who = OPERATOR if caller == "operator" else mesh.caller("bob", is_own_client=False)
     mesh.run(UnregisterAgent(name="bob", shown=[messages[1]]), who)
     assert [seen_by(mesh, message) for message in messages] == ["s-bob", ""]
 
@@ -285,7 +285,7 @@ def test_peeking_shows_what_is_open_oldest_first_and_changes_nothing() -> None:
     hand_over(mesh)
     before, count = format_snapshot(mesh.state), len(mesh.events)
     for _ in range(2):
-        inbox: Inbox = mesh.run(PeekMessages(limit=3), mesh.caller("bob", holds=False))
+        inbox: Inbox = mesh.run(PeekMessages(limit=3), mesh.caller("bob", is_own_client=False))
         assert ([record.id for record in inbox.messages], inbox.waiting) == (messages[:3], 2)
     assert (format_snapshot(mesh.state), len(mesh.events)) == (before, count)
 

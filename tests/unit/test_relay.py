@@ -120,13 +120,13 @@ def test_the_shims_greeting_is_one_the_broker_reads(monkeypatch: pytest.MonkeyPa
 def test_what_a_shim_sends_is_what_the_broker_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TELLWIRE_HOME", "/nowhere")
     shim = relay.Shim({})
-    shim.clock_us = 0
+    shim.lines.clock_us = 0
     shim.take_line(b'{"id": 1}')
-    shim.written += [3, 4]
+    shim.client.written += [3, 4]
     shim.send(1)
     shim.take_line(b'{"id": 2, "x', too_long=True)
     shim.send(2)
-    lines = [parse_shim_line(line) for line in bytes(shim.to_broker).splitlines()]
+    lines = [parse_shim_line(line) for line in bytes(shim.broker.outgoing).splitlines()]
     assert [(line.number, line.written, line.text, line.cut) for line in lines] == [
         (1, [3, 4], b'{"id": 1}', False),
         (2, [], b'{"id": 2, "x', True),

@@ -20,7 +20,7 @@ from tellwire.protocol.operations.scopes import (
     Scopes,
     WhoOwns,
 )
-from tests.unit.kin import Family, rule, write
+from tests.unit.family import Family, rule, write
 from tests.unit.mesh import OPERATOR, SCRIPT, refused
 
 

@@ -38,13 +38,13 @@ def start(
     operation = RegisterAgent(
         name="shop-claude", kind=kind, session=f"i{number}", owns_process=True, pulls=True
     )
-    return caller.speaking_as(mesh.run(operation, caller).id, holds=True)
+    return caller.speaking_as(mesh.run(operation, caller).id, is_own_client=True)
 
 
 def bind(mesh: Mesh, caller: Caller, conversation: str, pane: str = "") -> tuple[Caller, str]:
     """A hook tells which conversation it is: who it is then, and what it hears."""
     reply: Registered = mesh.run(PlaceSession(conversation, "shop-claude", pane), caller)
-    return caller.speaking_as(reply.id, holds=True), reply.note
+    return caller.speaking_as(reply.id, is_own_client=True), reply.note
 
 
 def name(mesh: Mesh, caller: Caller) -> str:

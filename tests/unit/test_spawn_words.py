@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tellwire.children.bounds import bounds_of
-from tellwire.children.dialogs import find_dialog, is_distrusted
 from tellwire.children.environments import environment_of
-from tellwire.children.programs import FIRST_WORDS, Unstartable, command_line, first_words
+from tellwire.children.programs import (
+    FIRST_WORDS,
+    LaunchRefusal,
+    bounds_of,
+    command_line,
+    find_dialog,
+    first_words,
+    is_distrusted,
+)
 from tellwire.clients import BY_KIND, CLIENTS
 from tellwire.clients.client import Bounds, ChildPlace
 from tellwire.protocol.operations.scopes import ScopeRule
@@ -44,7 +50,7 @@ def test_the_first_words_come_last_whatever_a_caller_adds(
 @pytest.mark.parametrize("client", BY_KIND)
 def test_a_client_that_is_missing_is_named_with_how_to_install_it(client: str) -> None:
     missing = command_line(client, [], headless=False, env={"PATH": "/nowhere"})
-    assert isinstance(missing, Unstartable)
+    assert isinstance(missing, LaunchRefusal)
     assert "is not installed" in missing.reason
     assert "npm install" in missing.advice
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.core.agents.speaking import Known, Verdict, judge
-from tellwire.core.agents.speaking import Process as AnyProcess
+from tellwire.core.agents.speaking import Identity, Known, ProcessInfo, judge
 
-PERSON, SCRIPT, STRAY = Verdict("operator"), Verdict("script"), Verdict("script", adrift=True)
+PERSON, SCRIPT, STRAY = Identity("operator"), Identity("script"), Identity("script", adrift=True)
 
 
 class Process(NamedTuple):
@@ -39,14 +38,14 @@ class Facts:
     ) -> None:
         self._shows, self._clients, self._suspect = shows, clients, suspect
 
-    def shows(self, process: AnyProcess, /) -> bool:
+    def shows(self, process: ProcessInfo, /) -> bool:
         return process.name in self._shows
 
-    def watching(self, server: AnyProcess, leader: AnyProcess, /) -> Sequence[list[Process]]:
+    def watching(self, server: ProcessInfo, leader: ProcessInfo, /) -> Sequence[list[Process]]:
         del server, leader
         return self._clients
 
-    def follows_agent(self, process: AnyProcess, /) -> bool:
+    def follows_agent(self, process: ProcessInfo, /) -> bool:
         return process.pid in self._suspect
 
 
@@ -105,7 +104,7 @@ def test_whoever_adopts_is_no_parent(reaper: Process) -> None:
 def test_an_agent_above_counts_before_all_else() -> None:
     chain = at_terminal(Process(50, 1, "xterm"))
     for process in chain:
-        assert judge(chain, Known({process.key: "a1"}), Facts()) == Verdict("agent", "a1")
+        assert judge(chain, Known({process.key: "a1"}), Facts()) == Identity("agent", "a1")
     for process in chain[1:]:
         assert judge(chain, Known({}, [process.key]), Facts()) == STRAY
     assert judge(chain, Known({}, [chain[0].key]), Facts()) == SCRIPT, "an agent that has left, itself"
@@ -185,6 +184,6 @@ def test_beneath_an_agent_nobody_is_anybody_else_and_a_person_is_always_in_front
         assert chain[0].group == chain[0].foreground
         assert chain[0].session in pids
     owner = data.draw(st.sampled_from(chain))
-    assert judge(chain, Known({owner.key: "a1"}), facts) == Verdict("agent", "a1")
+    assert judge(chain, Known({owner.key: "a1"}), facts) == Identity("agent", "a1")
     above = data.draw(st.sampled_from([*chain[1:], chain[-1]]))
     assert judge(chain, Known({}, [above.key]), facts).kind != "operator"

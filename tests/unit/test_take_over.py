@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tellwire.core.agents.names import FORMER_NAMES_MAX
-from tellwire.core.context import HandOver, MarkSilent, StartBroker
+from tellwire.core.context import MarkSilent, OfferWaiting, StartBroker
 from tellwire.core.limits import Limits
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AgentForgotten, AgentUpdated, SessionStarted
@@ -95,7 +95,7 @@ def test_capabilities_that_are_named_are_those_of_the_agent_then(
 @pytest.mark.parametrize("why", ["online", "kind", "returning", "beneath", "pending", "leased"])
 def test_nobody_is_taken_over_who_is_somebody_or_at_the_cost_of_own_mail(why: str) -> None:
     mesh = absent(kind="codex" if why == "kind" else "script")
-    caller = mesh.caller("new", holds=why != "beneath")
+    caller = mesh.caller("new", is_own_client=why != "beneath")
     match why:
         case "online":
             mesh.register("old", session="again")
@@ -107,7 +107,7 @@ def test_nobody_is_taken_over_who_is_somebody_or_at_the_cost_of_own_mail(why: st
         case "pending" | "leased":
             mesh.send("peer", "new", "mine")
             if why == "leased":
-                mesh.run(HandOver(mesh.agent("new").id))
+                mesh.run(OfferWaiting(mesh.agent("new").id))
         case _:
             pass
     count = len(mesh.events)
@@ -136,7 +136,7 @@ def test_a_take_over_of_a_silent_agent_marks_what_it_had_shown() -> None:
     mesh.register("peer")
     mesh.register("old")
     shown, unseen = (mesh.send("peer", "old", text).id for text in "ab")
-    mesh.run(HandOver(mesh.agent("old").id))
+    mesh.run(OfferWaiting(mesh.agent("old").id))
     mesh.claim("old", shown)
     mesh.run(MarkSilent(mesh.agent("old").id))
     mesh.register("new")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tellwire.core.context import ExpireDue, HandOver, NoteEvidence, ReturnLease, StartBroker
+from tellwire.core.context import ExpireDue, NoteEvidence, OfferWaiting, ReturnLease, StartBroker
 from tellwire.core.limits import Limits
 from tellwire.core.state import format_snapshot, parse_snapshot
 from tellwire.protocol.events import MessagesDelivered, MessagesRead, MessagesReturned
@@ -111,7 +111,7 @@ def test_pushing_and_fetching_take_nothing_from_each_other(mesh: Fetching) -> No
     mesh.mail("a1")
     mesh.take("bob", "1")
     mesh.mail("a2")
-    mesh.run(HandOver(mesh.agent("bob").id))
+    mesh.run(OfferWaiting(mesh.agent("bob").id))
     assert [event.seqs for event in mesh.of_type(MessagesDelivered)] == [
         [parse_message_id(message)] for message in mesh.leased("bob")
     ]
@@ -124,7 +124,7 @@ def test_pushing_and_fetching_take_nothing_from_each_other(mesh: Fetching) -> No
 def test_only_the_agents_own_client_fetches(mesh: Fetching) -> None:
     mesh.mail("a")
     with refused("forbidden"):
-        mesh.run(TakeMessages(call="1"), mesh.caller("bob", holds=False))
+        mesh.run(TakeMessages(call="1"), mesh.caller("bob", is_own_client=False))
     for caller in (SCRIPT, OPERATOR):
         with refused("not_registered"):
             mesh.run(TakeMessages(call="1"), caller)

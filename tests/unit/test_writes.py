@@ -13,7 +13,7 @@ from tellwire.relay.carrier import fit
 from tellwire.relay.payloads import glean, parse, read, shorten
 from tellwire.relay.places import UnclearError, look, resolve, targets
 from tellwire.relay.writes import PATHS_MAX
-from tellwire.sessions.guard_files import WRITES
+from tellwire.sessions.gate_files import WRITES
 from tests.clients import written_paths
 
 SAMPLES = Path(__file__).parent.parent / "samples"

@@ -14,7 +14,7 @@ from tellwire.core.context import Caller
 from tellwire.core.kernel import Command
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations import AnyOperation
-from tellwire.protocol.operations.base import Reply
+from tellwire.protocol.operations.base import Operation, Reply
 
 log = logging.getLogger("tellwire.calls")
 
@@ -29,57 +29,76 @@ class Handlers:
         self.exclusive: set[type] = set()
         """Must find nothing uncommitted."""
 
-    def answer(self, operation: type, answer: Callable[[Any], Reply], *, exclusive: bool = False) -> None:
-        """Have an operation answered by this, in its tick; `exclusive`: in a tick of its own."""
+    def answer(self, operation: type[Operation[Any]], answer: Callable[[Any], Reply]) -> None:
+        """Have an operation answered by this, in its tick."""
         self.answers[operation] = answer
-        if exclusive:
+        if operation.runs == "exclusive":
             self.exclusive.add(operation)
 
-    def defer(self, operation: type, begin: Callable[[Source, int, Any], None]) -> None:
+    def defer(self, operation: type[Operation[Any]], begin: Callable[[Source, int, Any], None]) -> None:
         """Have an operation begun by this, which answers its source when it is done."""
+        if operation.runs != "deferred":
+            raise ValueError(f"{operation.word()} is not declared as deferred")
         self.deferred[operation] = begin
 
 
-class Asker:
-    """Puts one command to the engine on a caller's behalf, and waits for the answer."""
+class InternalSource:
+    """A `Source` of the broker's own commands. It is no connection: nothing is offered or attached to it."""
 
-    writable = True
-    last_seen = 0.0
-
-    def __init__(self, caller: Caller, group: str) -> None:
+    def __init__(self, caller: Caller = NOBODY, group: str = "") -> None:
         self.caller = caller
         self.group = group
-        self.answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self.writable = True
+
+    @property
+    def last_seen(self) -> float:
+        """Now: it lives as long as the broker does."""
+        return time.monotonic()
+
+    def offer(self, frame: bytes) -> None: ...
+
+    def mail(self, waiting: int) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def attach(self, agent: str, *, is_own_client: bool) -> None: ...
+
+    def detach(self) -> None: ...
+
+    def dismiss(self, error: TellwireError) -> None: ...
+
+
+class OwnCalls(InternalSource):
+    """Puts commands to the engine and waits for the answers, any number at a time."""
+
+    def __init__(self, mesh: Mesh, caller: Caller = NOBODY, group: str = "") -> None:
+        super().__init__(caller, group)
+        self._mesh = mesh
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._numbers = 0
+
+    async def call(self, command: Command) -> Any:
+        """Have a command carried out, on disk when this returns.
+
+        Raises:
+            TellwireError: it was refused.
+        """
+        self._numbers += 1
+        future = self._asked[self._numbers] = asyncio.get_running_loop().create_future()
+        self._mesh.submit(self, self._numbers, command)
+        return await future
 
     def answer(self, n: int, reply: Reply) -> None:
-        """Resolve the future with the engine's reply."""
-        del n
-        if not self.answered.done():
-            self.answered.set_result(reply)
+        """Resolve the future of call `n` with the engine's reply."""
+        future = self._asked.pop(n, None)
+        if future is not None and not future.done():
+            future.set_result(reply)
 
     def refuse(self, n: int, error: TellwireError) -> None:
-        """Fail the future with the engine's refusal."""
-        del n
-        if not self.answered.done():
-            self.answered.set_exception(error)
-
-    def offer(self, frame: bytes) -> None:
-        """Ignored: a single call receives no messages."""
-
-    def mail(self, waiting: int) -> None:
-        """Ignored, like an offer."""
-
-    def flush(self) -> None:
-        """Nothing to flush: there is no connection."""
-
-    def attach(self, agent: str, *, holds: bool) -> None:
-        """Ignored: the call keeps the caller it was made for."""
-
-    def detach(self) -> None:
-        """Ignored, like `attach`."""
-
-    def dismiss(self, error: TellwireError) -> None:
-        """Ignored, like `attach`."""
+        """Fail the future of call `n` with the engine's refusal."""
+        future = self._asked.pop(n, None)
+        if future is not None and not future.done():
+            future.set_exception(error)
 
 
 async def call_for(mesh: Mesh, caller: Caller, group: str, command: Command) -> Any:
@@ -88,9 +107,7 @@ async def call_for(mesh: Mesh, caller: Caller, group: str, command: Command) -> 
     Raises:
         TellwireError: it was refused.
     """
-    asker = Asker(caller, group)
-    mesh.submit(asker, 1, command)
-    return await asker.answered
+    return await OwnCalls(mesh, caller, group).call(command)
 
 
 class LateAnswers:
@@ -111,61 +128,3 @@ class LateAnswers:
             log.exception("%s failed", type(operation).__name__)
             source.refuse(n, TellwireError("internal", "The broker failed while handling this call."))
         source.flush()
-
-
-class Desk:
-    """A `Source` without a connection."""
-
-    def __init__(self, mesh: Mesh) -> None:
-        self._mesh = mesh
-        self._asked: dict[int, asyncio.Future[Any]] = {}
-        self._numbers = 0
-        self.caller = NOBODY
-        self.group = ""
-        self.writable = True
-
-    async def ask(self, command: Command) -> Any:
-        """Have a command carried out, on disk when this returns.
-
-        Raises:
-            TellwireError: it was refused.
-        """
-        self._numbers += 1
-        future = self._asked[self._numbers] = asyncio.get_running_loop().create_future()
-        self._mesh.submit(self, self._numbers, command)
-        return await future
-
-    @property
-    def last_seen(self) -> float:
-        """As long as the broker lives."""
-        return time.monotonic()
-
-    def answer(self, n: int, reply: Reply) -> None:
-        """The engine's answer."""
-        future = self._asked.pop(n, None)
-        if future is not None and not future.done():
-            future.set_result(reply)
-
-    def refuse(self, n: int, error: TellwireError) -> None:
-        """The engine's refusal."""
-        future = self._asked.pop(n, None)
-        if future is not None and not future.done():
-            future.set_exception(error)
-
-    def offer(self, frame: bytes) -> None:
-        """Nobody is attached here."""
-
-    def mail(self, waiting: int) -> None:
-        """As `offer`."""
-
-    def flush(self) -> None:
-        """Nothing is written."""
-
-    def attach(self, agent: str, *, holds: bool) -> None:
-        """As `offer`."""
-
-    def detach(self) -> None:
-        """As `offer`."""
-
-    def dismiss(self, error: TellwireError) -> None:
-        """As `offer`."""

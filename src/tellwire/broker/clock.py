@@ -1,4 +1,4 @@
-"""Time as the engine tells it: one that people see, one that stands still while we sleep.
+"""The engine's two clocks: one for people, and one that stops while the machine sleeps.
 
 `now` is the wall clock without its small steps back. A larger step is followed, so `now` never leads by more
 than `LEAD_S`. `awake` counts the seconds in which the broker ran and never goes back; times to live, absence
@@ -17,7 +17,7 @@ LEAD_S = 5.0
 
 
 class Clock:
-    """Reads both times together."""
+    """Both times, read together, so that a gap in one is noticed by the other."""
 
     def __init__(
         self,

@@ -31,11 +31,11 @@ class Console:
         self.offered: set[int] = set()
         """What it was offered and nobody has read: its window."""
         self.last = 0
-        """Nothing up to here is to be offered to it again."""
+        """Everything up to here was offered to it once."""
 
 
 class Consoles:
-    """All of them."""
+    """The connections at which the operator is offered mail."""
 
     def __init__(self, load: Callable[[Sequence[int]], list[StoredMessage]], limits: Limits) -> None:
         self._load = load
@@ -47,7 +47,7 @@ class Consoles:
         self._consoles[id(source)] = Console(source)
 
     def leave(self, source: Source) -> None:
-        """It is gone, or wants no more."""
+        """Offer this connection nothing more: it is closed, or reads no mail."""
         self._consoles.pop(id(source), None)
 
     def __contains__(self, source: Source) -> bool:
@@ -70,6 +70,7 @@ class Consoles:
         return told
 
     def _offer(self, console: Console, operator: Agent, fresh: dict[int, StoredMessage]) -> bool:
+        """Offer a console what fits into its window; False if there is nothing to offer."""
         pending = operator.pending
         console.offered = {seq for seq in console.offered if seq in pending}
         newer = list(takewhile(lambda seq: seq > console.last, reversed(pending)))[::-1]

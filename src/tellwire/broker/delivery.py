@@ -85,7 +85,7 @@ class Delivery:
         return None if session is None else session.source
 
     def claim(self, state: State, agent: str, ids: list[str]) -> None:
-        """Remember what was granted."""
+        """Remember what a client may show: it counts as seen if its session ends without evidence."""
         claimed = self.sessions[agent].claimed
         claimed.update(ids)
         if len(claimed) > CLAIMED_MAX:
@@ -105,11 +105,11 @@ class Delivery:
 
     def observe(self, state: State, event: AnyEvent) -> None:
         """See what an applied event means for what can be handed over."""
-        if isinstance(event, MessageQueued):
+        if type(event) is MessageQueued:
             for agent in event.recipients:
                 if agent in self.sessions:
                     self.dirty.add(agent)
-        elif isinstance(event, MessagesRead):
+        elif type(event) is MessagesRead:
             if state.agents[event.agent].pending:  # the window has room again
                 self.dirty.add(event.agent)
         elif isinstance(event, SessionStarted | AgentOnline | MessagesReturned):

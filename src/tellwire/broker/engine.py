@@ -33,9 +33,9 @@ from tellwire.core.context import (
     Caller,
     Decision,
     EndSession,
-    HandOver,
     NoteEvidence,
     NoteRefusals,
+    OfferWaiting,
     PlaceSession,
     ReportTurn,
     ReturnLease,
@@ -43,7 +43,8 @@ from tellwire.core.context import (
 )
 from tellwire.core.kernel import DECIDERS, Command, OwnCommand, apply, apply_batch, check_caller, decide
 from tellwire.core.limits import Limits
-from tellwire.core.mail.receipts import decide_hand_over
+from tellwire.core.mail.receipts import decide_offer
+from tellwire.core.record.overview import pulse_of
 from tellwire.core.record.space import is_taken
 from tellwire.core.record.stored import Commit, StoredMessage
 from tellwire.core.state import State, parse_snapshot
@@ -60,13 +61,15 @@ from tellwire.protocol.operations.agents import (
     UpdateAgent,
 )
 from tellwire.protocol.operations.base import Operation, Reply
-from tellwire.protocol.operations.feed import WatchFeed
+from tellwire.protocol.operations.feed import Pulse, ReportActivity, WatchFeed
 from tellwire.protocol.operations.messages import ClaimMessages, Sent
 from tellwire.system.processes import is_alive
 
 log = logging.getLogger("tellwire.engine")
 
-FOLLOWED = frozenset({ClaimMessages, RegisterAgent, UpdateAgent, PlaceSession, UnregisterAgent, WatchFeed})
+FOLLOWED = frozenset(
+    {ClaimMessages, RegisterAgent, UpdateAgent, PlaceSession, UnregisterAgent, WatchFeed, ReportActivity}
+)
 """What means something for the connection on which it was asked."""
 NOT_NOW = ("storage_full", "storage_gone")
 """Nothing was saved, and reading goes on."""
@@ -137,6 +140,7 @@ class Engine:
         self.delivery = Delivery(journal.messages, grant_s)
         self.consoles = Consoles(journal.messages, limits)
         self.handlers = Handlers()
+        self._deferred, self._exclusive = self.handlers.deferred, self.handlers.exclusive
         self.commits = Commits()
         self.facts = ClientFacts()
         self.ending: set[str] = set()  # processes whose end will be told; until then they count as alive
@@ -149,7 +153,8 @@ class Engine:
             tick=lambda: (self._tick.fresh, self._tick.events),
             facts=self.facts,
         )
-        self.feed = Feed(lookups.former_name)
+        self.feed = Feed(lookups.former_name, journal, self._pulse_of)
+        self.facts.activities.observe(self._note_activity)
         self.limits = limits
         self._context = lookups.context(NOBODY, limits, lambda key: key in self.ending or alive(key))
         self._kept = lookups.kept
@@ -175,7 +180,7 @@ class Engine:
     def submit(self, source: Source | None, n: int, command: Command | TellwireError) -> None:
         """Put a command into the next tick."""
         self._queue.append((source, n, command))
-        if type(command) in self.handlers.exclusive:
+        if type(command) in self._exclusive:
             self._alone_waits = True
         if not self.scheduled:
             self.scheduled = True
@@ -189,7 +194,7 @@ class Engine:
     def answer_now(self, source: Source, n: int, operation: AnyOperation) -> None:
         """Answer an operation that only reads; between two ticks the state is what is on disk."""
         self._context.caller, self._context.now = source.caller, self.clock.now
-        if (begin := self.handlers.deferred.get(type(operation))) is not None:
+        if (begin := self._deferred.get(type(operation))) is not None:
             begin(source, n, operation)
             return
         answer = self._answer(operation)
@@ -246,6 +251,8 @@ class Engine:
         if tick.refused:
             for caller, command, answer in tick.refused:
                 self.refusals.note(caller, command, answer, self.clock.now)
+        if self.feed.followers and self.feed.followers.publish(self.state, tick.events, tick.fresh):
+            self.wake()
         if tick.events:
             if self.feed.watchers:
                 self.feed.publish(self.state, tick.events, tick.fresh)
@@ -253,7 +260,7 @@ class Engine:
 
     def _part(self, queue: list[Job]) -> list[Job]:
         """Cut the queue so that an operation that must find nothing uncommitted has a tick of its own."""
-        places = [place for place, job in enumerate(queue) if type(job[2]) in self.handlers.exclusive]
+        places = [place for place, job in enumerate(queue) if type(job[2]) in self._exclusive]
         cut = len(queue) if not places else (places[0] or 1)
         self._alone_waits = bool(places) and cut < len(queue)
         if cut < len(queue):
@@ -269,9 +276,9 @@ class Engine:
         else:
             context.caller = source.caller
             context.group = source.group
-        if type(command) is EndSession and self.delivery.client_of(command.agent) is not source:
-            return  # the connection that is gone is no longer the one that matters
-        if source is not None and (begin := self.handlers.deferred.get(kind)) is not None:
+        if type(command) is EndSession and not self._is_end(source, command):
+            return
+        if source is not None and (begin := self._deferred.get(kind)) is not None:
             begin(source, n, command)
             tick.answers.append((source, 0, Done()))  # no answer yet, but the call is no longer queued
             return
@@ -295,27 +302,49 @@ class Engine:
             elif kind in FOLLOWED:
                 self._follow(tick, source, command, reply)
 
+    def _is_end(self, source: Source | None, command: EndSession) -> bool:
+        """Whether a session ends with its connection: not if another one is the agent's client by now."""
+        if self.delivery.client_of(command.agent) is not source:
+            return False
+        self.facts.activities.forget_reported(command.agent)
+        return True
+
     def _follow(self, tick: Tick, source: Source, command: Any, reply: Any) -> None:
         """What an answered operation means for its connection."""
         if type(command) is ClaimMessages:
-            if reply.ids and source.caller.holds:
+            if reply.ids and source.caller.is_own_client:
                 self.delivery.claim(self.state, source.caller.agent, reply.ids)
         elif type(command) is RegisterAgent and reply.name == OPERATOR:
             if not reply.looking:
                 self.consoles.join(source)
         elif type(command) is RegisterAgent:
             self.consoles.leave(source)
+            self.facts.activities.forget_reported(reply.id)
             bind_registered(self.delivery, tick, source, command, reply)
         elif type(command) is UpdateAgent and command.agent is not None:
             bind_moved(self.delivery, tick, self.state, reply)
         elif type(command) is UpdateAgent or (type(command) is PlaceSession and type(reply) is Registered):
             bind_updated(self.delivery, tick, source, reply)
         elif type(command) is UnregisterAgent:
+            gone = self.state.find(command.name or "")
+            self.facts.activities.forget_reported(source.caller.agent if gone is None else gone.id)
             self.delivery.leave(source)
             if command.name is None:
                 self.consoles.leave(source)
         elif type(command) is WatchFeed:
-            self.feed.watch(source)
+            self.feed.watch(source, command, reply, self.state)
+            self.wake()  # it may be behind
+        elif type(command) is ReportActivity:
+            self.facts.activities.report(source.caller.agent, command.activity, command.wants)
+
+    def _note_activity(self, agent_id: str) -> None:
+        if self.feed.followers:
+            self.feed.followers.note_activity(agent_id)
+            self.wake()
+
+    def _pulse_of(self, agent_id: str) -> Pulse | None:
+        agent = self.state.agents.get(agent_id)
+        return None if agent is None else pulse_of(agent, self._context)
 
     def _answer(self, command: Command | TellwireError) -> Decision | TellwireError:
         """What the core, or the broker itself, says to a command."""
@@ -356,7 +385,7 @@ class Engine:
             agent = state.agents.get(agent_id)
             if agent is None:
                 continue
-            events = decide_hand_over(state, HandOver(agent_id), context).events
+            events = decide_offer(state, OfferWaiting(agent_id), context).events
             for event in events:
                 apply(state, event)
                 tick.events.append(event)
@@ -520,12 +549,12 @@ def bind_registered(
 ) -> None:
     """The connection is the agent's client, or only speaks for it."""
     if reply.attached:
-        source.attach(reply.id, holds=False)
+        source.attach(reply.id, is_own_client=False)
         return
     earlier = delivery.attach(
         reply.id, source, operation.session, pulls=operation.pulls, grants=operation.grants
     )
-    source.attach(reply.id, holds=True)
+    source.attach(reply.id, is_own_client=True)
     tick.attached.append(Binding(reply.id, source, earlier))
 
 
@@ -540,11 +569,11 @@ def bind_moved(delivery: Delivery, tick: Tick, state: State, reply: AgentRecord)
 def bind_updated(delivery: Delivery, tick: Tick, source: Source, reply: AgentRecord | Registered) -> None:
     """An agent that goes on as another one takes its connection along."""
     before = source.caller.agent
-    if not source.caller.holds or reply.id == before:
+    if not source.caller.is_own_client or reply.id == before:
         return
     session = delivery.sessions.pop(before)
     earlier = delivery.attach(reply.id, source, session.word, pulls=session.pulls, grants=session.grants)
-    source.attach(reply.id, holds=True)
+    source.attach(reply.id, is_own_client=True)
     tick.attached.append(Binding(reply.id, source, earlier, (before, session)))
 
 
@@ -560,7 +589,7 @@ def unbind(delivery: Delivery, tick: Tick) -> None:
         else:
             before, session = binding.moved
             delivery.sessions[before] = session
-            binding.source.attach(before, holds=True)
+            binding.source.attach(before, is_own_client=True)
 
 
 def dismiss_replaced(tick: Tick) -> None:

@@ -33,16 +33,16 @@ class HousekeepingTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How often what is done, and for how long."""
 
     idle_s: float = 0.02
-    """Without a commit for so long the broker is idle."""
+    """After this long without a commit the broker is idle."""
     prune_every_s: float = 3_600.0
     index_every_s: float = 0.2
     head_every_s: float = 1.0
     purge_s: float = 0.005
-    """A purge goes on for so long before it answers."""
+    """How long one purge works before it answers."""
 
 
 class Housekeeping:
-    """Runs behind the engine's back, on the same loop."""
+    """Runs between the engine's ticks, on the same loop."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Housekeeping:
         return True
 
     def _settle_down(self) -> bool:
-        """What only idle moments are for; True if more is left."""
+        """Do what is done only in idle moments; True if more is left."""
         return self._journal.index() or self._prune() or self._save_head()
 
     def _save_head(self) -> bool:
@@ -178,6 +178,7 @@ class Housekeeping:
         return Purged(messages=messages, commits=commits, more=more, held_by=held_by)
 
     def _purge_slice(self, before: float) -> Pruned:
+        """Delete one slice, after deriving what is missing and dropping an older snapshot in the way."""
         state, journal = self._engine.state, self._journal
         oldest = journal.oldest()
         if oldest is None or oldest[1] >= before or oldest[0] >= state.oldest_open():
@@ -187,14 +188,14 @@ class Housekeeping:
         done = journal.purge(before, state.oldest_open(), PRUNE_COMMITS)
         self._engine.release(done.freed)
         if not done.more and self._alone_seq < state.seq:
-            # What is to go lies behind the older snapshot: from now on the newest stands alone.
+            # The older snapshot keeps these commits from being deleted: keep only the newest one.
             journal.save_snapshot(state.seq, format_snapshot(state), keep=1)
             self._snapshot_seq = self._alone_seq = state.seq
             return Pruned(more=True)
         return done
 
     def snapshot(self) -> None:
-        """Save the whole state."""
+        """Save the state, so that a restart replays only what follows."""
         state = self._engine.state
         self._journal.save_snapshot(state.seq, format_snapshot(state))
         self._snapshot_seq = state.seq

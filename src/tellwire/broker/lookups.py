@@ -12,12 +12,14 @@ from tellwire.broker.clock import Clock
 from tellwire.broker.delivery import Delivery
 from tellwire.broker.ports import Journal
 from tellwire.broker.registrations import ClientFacts
-from tellwire.core.context import Caller, Context, Header, Past, Settled
+from tellwire.core.context import (
+    Caller,
+    Context,
+)
 from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import Contact
 from tellwire.core.record.final_receipts import final_receipts, settle
-from tellwire.core.record.queries import Entry, Query
-from tellwire.core.record.stored import StoredMessage
+from tellwire.core.record.stored import Entry, FinalState, Header, Past, Query, StoredMessage
 from tellwire.core.state import State
 from tellwire.protocol.events import AgentRegistered, AnyEvent
 from tellwire.protocol.ids import parse_id
@@ -69,6 +71,7 @@ class Lookups:
             last_seen=self.last_seen,
             claimed=self.claimed,
             activity=self._facts.activity,
+            doing=self._facts.activities.doing,
             prompted=self._facts.prompted.__contains__,
             paths=self._facts.paths_of,
             contact=self.contact_of,
@@ -79,20 +82,17 @@ class Lookups:
     # -- messages -------------------------------------------------------------------------------------
 
     def header(self, seq: int) -> Header | None:
-        """A message without its text."""
         fresh, _ = self._tick()
         message = fresh.get(seq)
         return message.header() if message is not None else self._journal.header(seq)
 
     def records(self, seqs: list[int]) -> list[MessageRecord]:
-        """Whole messages, in the order asked for."""
         fresh, _ = self._tick()
         stored = {message.seq: message for message in self._journal.messages(seqs)}
         found = (fresh.get(seq) or stored.get(seq) for seq in seqs)
         return [message.record() for message in found if message is not None]
 
-    def settled(self, seq: int) -> dict[str, Settled]:
-        """The final receipts of a message."""
+    def settled(self, seq: int) -> dict[str, FinalState]:
         _, events = self._tick()
         rows = final_receipts(events, self._state().now)
         return settle(self._journal.settled(seq), rows, seq)
@@ -100,21 +100,17 @@ class Lookups:
     # -- the past; a tick that is under way is not part of it -------------------------------------------
 
     def find(self, query: Query) -> Past:
-        """A page of stored messages, newest first."""
         found = self._journal.find(query)
         return Past([(message.header(), message.record()) for message in found.messages], found.next)
 
-    def receipts(self, seqs: list[int]) -> dict[int, dict[str, Settled]]:
-        """The final receipts of several messages."""
+    def receipts(self, seqs: list[int]) -> dict[int, dict[str, FinalState]]:
         rows = final_receipts(self._tick()[1], self._state().now)
         return {seq: settle(known, rows, seq) for seq, known in self._journal.receipts(seqs).items()}
 
     def entries(self, after: int, before: int, limit: int) -> list[Entry]:
-        """Committed events in order."""
         return self._journal.entries(after, before, limit)
 
     def head(self) -> str:
-        """The hash of the newest commit."""
         return self._journal.head()[1].hex()
 
     def former_name(self, agent: str) -> str:

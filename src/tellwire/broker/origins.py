@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from tellwire.core.agents.speaking import Known, Verdict, is_adrift, judge
-from tellwire.core.agents.speaking import Process as AnyProcess
+from tellwire.core.agents.speaking import Identity, Known, ProcessInfo, is_adrift, judge
 from tellwire.core.state import State
 from tellwire.system.bounded import BoundedDict
 from tellwire.system.processes import (
@@ -50,18 +49,27 @@ Attached = Callable[[int, int], list[int]]
 
 
 def nobody_attached(_server: int, _leader: int) -> list[int]:
-    """Where there is no tmux to ask."""
+    """Stands in for tmux where there is none to ask."""
     return []
 
 
 class Origins:
     """What is known of where processes began."""
 
-    def __init__(self, state: Callable[[], State], attached: Attached = nobody_attached) -> None:
+    def __init__(
+        self,
+        state: Callable[[], State],
+        attached: Attached = nobody_attached,
+        *,
+        alive: Callable[[str], bool] = is_alive,
+    ) -> None:
         self._state = state
         self._attached = attached
+        self._alive = alive
         self._seen: BoundedDict[str, str] = BoundedDict(SEEN_MAX)
         """From the process of an agent, which may be gone, to its control group; oldest first."""
+        self._gone: set[str] = set()
+        """Owners that had ended before this broker saw them: no other process ever gets their key."""
 
     def note(self, agent: str) -> None:
         """An agent has joined: remember its process."""
@@ -69,10 +77,13 @@ class Origins:
         if found is not None and found.owner:
             self._note(found.owner)
 
-    def _note(self, owner: str) -> str:
-        if owner not in self._seen and is_alive(owner):
+    def _note(self, owner: str) -> None:
+        if owner in self._seen:
+            return
+        if self._alive(owner):
             self._seen[owner] = control_groups(pid_in(owner))
-        return self._seen.get(owner, "")
+        else:
+            self._gone.add(owner)
 
     def known(self) -> Known:
         """What the state tells of processes, as of now."""
@@ -81,12 +92,13 @@ class Origins:
         for agent in state.agents.values():
             if agent.owner:  # a client's sub-agents join later, from the same process
                 owners.setdefault(agent.owner, agent.id)
-        for owner in owners.keys() - self._seen.keys():
+        self._gone &= owners.keys()
+        for owner in owners.keys() - self._seen.keys() - self._gone:
             self._note(owner)
         return Known(owners, dict(state.disowned))
 
-    def judge(self, chain: Sequence[Process], known: Known) -> Verdict:
-        """Who the first process of a chain is. This may ask tmux, and then belongs into a thread."""
+    def judge(self, chain: Sequence[Process], known: Known) -> Identity:
+        """Who the first process of a chain is. This may ask tmux and block: run it off the event loop."""
         return judge(chain, known, self)
 
     def is_adrift(self, chain: Sequence[Process], known: Known) -> bool:
@@ -95,19 +107,19 @@ class Origins:
 
     # -- facts ----------------------------------------------------------------------------------------
 
-    def shows(self, process: AnyProcess, /) -> bool:
+    def shows(self, process: ProcessInfo, /) -> bool:
         """Whether a program of the system's own shows a terminal to a person, or lets one log in."""
         if process.name in SERVICES:
             return _is_anothers(process.pid) or _is_login(process)
         return process.name[:15] in SHOWN_NAMES and (_is_anothers(process.pid) or _is_installed(process.pid))
 
-    def watching(self, server: AnyProcess, leader: AnyProcess, /) -> Sequence[Sequence[Process]]:
+    def watching(self, server: ProcessInfo, leader: ProcessInfo, /) -> Sequence[Sequence[Process]]:
         """The attached clients of a tmux server; each has to be the same program as the server."""
         chains = [ancestry(pid) for pid in self._attached(server.pid, leader.pid)]
         program = _program(server.pid)
         return [chain for chain in chains if chain and program and _program(chain[0].pid) == program]
 
-    def follows_agent(self, process: AnyProcess, /) -> bool:
+    def follows_agent(self, process: ProcessInfo, /) -> bool:
         """Whether an agent of the same control group is older than this process."""
         start = _ticks(process.key)
         groups = {group for owner, group in list(self._seen.items()) if 0 < _ticks(owner) <= start}
@@ -127,7 +139,7 @@ def _is_anothers(pid: int) -> bool:
     return user is not None and user != os.getuid()
 
 
-def _is_login(process: AnyProcess) -> bool:
+def _is_login(process: ProcessInfo) -> bool:
     """Whether a service of root's has begun this part of itself, which runs as the user who has logged in.
 
     A service that a user starts is no proof of a person: an agent may start an sshd of its own.

@@ -1,9 +1,9 @@
 """Whether a running broker still has what it opened: its home, its lock and its socket, and room on the disk.
 
 Looked at each beat. A socket that is gone (a logout removes the runtime folder) is bound again, a removed
-lock is taken again. The folder itself is locked too: without its lock file as well there is one broker for
+lock is acquired again. The folder itself is locked too: without its lock file as well there is one broker for
 a home. One whose home is gone or another one has nothing left to serve, and ends. Below a floor of free
-space only receipts and the operator's mail are taken (the rule is in `core/record/space`), and what of the
+space only receipts and the operator's mail are accepted (the rule is in `core/record/space`), and what of the
 journal was lost is told until a person acknowledges it.
 """
 
@@ -162,13 +162,12 @@ class Ownership:
         os.close(self._lock_fd)
 
     async def open(self, listen: Listen) -> None:
-        """Listen on the socket."""
         self._listen = listen
         self._listener = await listen(bind(self._socket))
         self._socket_place = place_of(self._socket)
 
     def close(self) -> None:
-        """Listen no more, and take the socket away if it is ours."""
+        """Stop listening, and remove the socket if it is ours."""
         if self._listener is not None:
             self._listener.close()
         with suppress(OSError):
@@ -184,7 +183,7 @@ class Ownership:
             await self.look()
 
     async def look(self) -> None:
-        """See that all is still ours; get back what can be got back."""
+        """Check that home, lock and socket are still ours, and get back what can be got back."""
         trouble = ""
         try:
             if place_of(self._home) != self._home_place:
@@ -243,7 +242,7 @@ LOSSES_ADVICE = "To dismiss this notice, run `tellwire audit --acknowledge` at a
 
 
 class Losses:
-    """Tells the log at once and the operator as soon as there is one, once in each life of a broker."""
+    """Reports lost commits to the log at once, and to the operator once after each start."""
 
     def __init__(self, engine: Engine, words: list[str], acknowledge: Callable[[], int]) -> None:
         self._engine = engine
@@ -260,7 +259,7 @@ class Losses:
             self._engine.submit_own(TellOperator(" ".join([*self.words, LOSSES_ADVICE])))
 
     def answer(self, _operation: AcknowledgeLosses) -> Acknowledged:
-        """A person knows."""
+        """The operator acknowledges the losses: stop reporting them."""
         count = self._acknowledge()
         log.warning("the operator acknowledged what was lost: %s", " ".join(self.words))
         self.words, self._waits = [], False
@@ -268,9 +267,9 @@ class Losses:
 
 
 SHARE_MAX = 0.05
-"""Of a small disk no more than this is kept free."""
+"""The largest share of a small disk that is kept free."""
 AGAIN = 1.1
-"""So many times the floor must be free before all is taken again."""
+"""How many times the floor must be free before everything is accepted again."""
 SPACE_ADVICE = (
     "Free disk space, or delete delivered messages with `tellwire purge --older-than 1d`. Mail can still be "
     "read and confirmed. Nothing was stored."
@@ -278,7 +277,7 @@ SPACE_ADVICE = (
 
 
 class Space:
-    """The floor of one broker's disk."""
+    """Refuses most writes while the disk has less free space than the floor."""
 
     def __init__(
         self,
@@ -293,7 +292,7 @@ class Space:
         self._look = look
 
     def beat(self) -> None:
-        """Look once."""
+        """Compare the free space with the floor."""
         try:
             total, _, free = self._look(self._folder)
         except OSError:

@@ -10,11 +10,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from tellwire.broker.registrations import ClientFacts
-from tellwire.core.context import Caller, Header, Settled
+from tellwire.core.context import (
+    Caller,
+)
 from tellwire.core.kernel import Command, OwnCommand
 from tellwire.core.limits import Limits
-from tellwire.core.record.queries import Entry, Query
-from tellwire.core.record.stored import Commit, Found, Pruned, StoredMessage
+from tellwire.core.record.stored import (
+    Commit,
+    Entry,
+    FinalState,
+    Header,
+    MessagePage,
+    Pruned,
+    Query,
+    StoredMessage,
+)
 from tellwire.core.state import State
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.base import Reply
@@ -46,31 +56,29 @@ class Journal(Protocol):
         """Save the state as of the last commit; only the newest `keep` stay."""
         ...
 
-    def snapshots(self) -> list[tuple[int, bytes]]:
-        """Saved states, newest first."""
-        ...
+    def snapshots(self) -> list[tuple[int, bytes]]: ...
 
     def replay(self, after: int) -> Iterable[Commit]:
         """All commits behind `after`, in order."""
         ...
 
     def header(self, seq: int) -> Header | None:
-        """A stored message without its text."""
+        """A stored message without its body."""
         ...
 
     def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
-        """Stored messages, by sequence."""
+        """Stored messages, by sequence; deleted ones are left out."""
         ...
 
-    def settled(self, seq: int) -> dict[str, Settled]:
+    def settled(self, seq: int) -> dict[str, FinalState]:
         """Final receipts of a message, by recipient."""
         ...
 
-    def receipts(self, seqs: Sequence[int]) -> dict[int, dict[str, Settled]]:
+    def receipts(self, seqs: Sequence[int]) -> dict[int, dict[str, FinalState]]:
         """Final receipts of several messages, by recipient."""
         ...
 
-    def find(self, query: Query) -> Found:
+    def find(self, query: Query) -> MessagePage:
         """One page of messages, newest first, in bounded time; it may be empty and still have a next."""
         ...
 
@@ -82,9 +90,7 @@ class Journal(Protocol):
         """Sequence and time of the first commit that is kept."""
         ...
 
-    def head(self) -> tuple[int, bytes]:
-        """The newest commit and its hash."""
-        ...
+    def head(self) -> tuple[int, bytes]: ...
 
     def save_head(self) -> None:
         """Write the head into a file of its own; raises `storage_full`."""
@@ -118,9 +124,7 @@ class Journal(Protocol):
         """Let go of some history from before the time `before`, and say how much."""
         ...
 
-    def close(self) -> None:
-        """Release the file."""
-        ...
+    def close(self) -> None: ...
 
 
 class Source(Protocol):
@@ -128,7 +132,11 @@ class Source(Protocol):
 
     caller: Caller
     group: str
-    writable: bool
+
+    @property
+    def writable(self) -> bool:
+        """Whether its client reads what it is sent; else it gets no offers."""
+        ...
 
     @property
     def last_seen(self) -> float:
@@ -155,7 +163,7 @@ class Source(Protocol):
         """Send what was put together, in one write."""
         ...
 
-    def attach(self, agent: str, *, holds: bool) -> None:
+    def attach(self, agent: str, *, is_own_client: bool) -> None:
         """From now on this connection speaks as `agent`."""
         ...
 
@@ -172,13 +180,11 @@ class ClockView(Protocol):
     """The engine's times; see `broker.clock`."""
 
     @property
-    def now(self) -> float:
-        """The wall clock, in seconds."""
-        ...
+    def now(self) -> float: ...
 
     @property
     def awake(self) -> float:
-        """Seconds in which the broker ran."""
+        """Seconds in which the broker ran and was not suspended."""
         ...
 
     def read(self) -> float:
@@ -187,7 +193,7 @@ class ClockView(Protocol):
 
 
 class MeshView(Protocol):
-    """The mesh, to look at."""
+    """The state of the mesh, read-only."""
 
     @property
     def state(self) -> State:
@@ -195,18 +201,14 @@ class MeshView(Protocol):
         ...
 
     @property
-    def limits(self) -> Limits:
-        """The bounds of this broker."""
-        ...
+    def limits(self) -> Limits: ...
 
     @property
-    def clock(self) -> ClockView:
-        """Its times."""
-        ...
+    def clock(self) -> ClockView: ...
 
 
 class Mesh(MeshView, Protocol):
-    """The mesh, to look at and to speak to."""
+    """The mesh, for those who also put commands to it."""
 
     @property
     def scheduled(self) -> bool:
@@ -231,9 +233,7 @@ class ConnectedClient(Protocol):
     """One connected client of one agent."""
 
     @property
-    def source(self) -> Source:
-        """Its connection."""
-        ...
+    def source(self) -> Source: ...
 
     @property
     def pulls(self) -> bool:
@@ -245,9 +245,7 @@ class Deliveries(Protocol):
     """Who is connected, and what each client was given."""
 
     @property
-    def sessions(self) -> Mapping[str, ConnectedClient]:
-        """The connected clients, by agent."""
-        ...
+    def sessions(self) -> Mapping[str, ConnectedClient]: ...
 
     def client_of(self, agent: str) -> Source | None:
         """The connection of the agent's own client."""
@@ -262,11 +260,7 @@ class SessionMesh(Mesh, Protocol):
     """The mesh for those who serve clients' sessions: they hand mail out, and tell what clients do."""
 
     @property
-    def delivery(self) -> Deliveries:
-        """Who is connected."""
-        ...
+    def delivery(self) -> Deliveries: ...
 
     @property
-    def facts(self) -> ClientFacts:
-        """What is known of clients."""
-        ...
+    def facts(self) -> ClientFacts: ...

@@ -54,6 +54,7 @@ class Refusals:
         return rows + [self._open.pop(key) for key in over]
 
     def _count(self, caller: Caller, operation: str, code: str, now: float) -> None:
+        """Add one to the row of this caller, operation and code, within bounds."""
         key = (caller.agent or caller.kind, operation, code)
         row = self._open.get(key)
         if row is not None and _is_over(row, now) and len(self._closed) < ROWS_MAX:

@@ -13,12 +13,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 from tellwire.broker.engine import Engine
 from tellwire.broker.origins import Attached, Origins, needs_tmux, nobody_attached
 from tellwire.broker.ports import NOBODY
-from tellwire.core.agents.speaking import Verdict
+from tellwire.broker.registrations import Connections, Visit
+from tellwire.core.agents.speaking import Identity
 from tellwire.core.context import Caller, EndSession
 from tellwire.core.limits import Bucket, Limits
 from tellwire.protocol.errors import TellwireError
@@ -52,53 +53,24 @@ CONSOLES = frozenset({"cli", "tui", "web"})
 """Our own programs that show a person their mail."""
 
 
-Judged: TypeAlias = "Callable[[Verdict | None], None]"
-Beside: TypeAlias = "Callable[[Callable[[], Verdict], Judged], None]"
+Judged: TypeAlias = "Callable[[Identity | None], None]"
+Beside: TypeAlias = "Callable[[Callable[[], Identity], Judged], None]"
 
 
-def _at_once(work: Callable[[], Verdict], then: Judged) -> None:
+def _at_once(work: Callable[[], Identity], then: Judged) -> None:
     then(work())
 
 
-def _caller(verdict: Verdict, chain: list[Process], program: str) -> Caller:
+def _caller(verdict: Identity, chain: list[Process], program: str) -> Caller:
     said = program.partition(" ")[0]
     return Caller(
         console=said if said in CONSOLES else "program",
         kind=AGENT if verdict.adrift else verdict.kind,  # it may see no more than an agent
         agent=verdict.agent,
-        above=verdict.agent,
+        ancestor=verdict.agent,
         process=chain[0].key if chain else "",
         adrift=verdict.adrift,
     )
-
-
-class Guest(Protocol):
-    """The object that handles one connection."""
-
-    def dismiss(self, error: TellwireError) -> None:
-        """Send the reason and close the connection."""
-        ...
-
-
-class Late(Protocol):
-    """Whoever has something to do soon: to say its first words whole, or to take its last ones and go."""
-
-    since: float
-    """From when its time runs, on the monotonic clock."""
-
-    def expire(self) -> None:
-        """Close the connection if its deadline has passed."""
-        ...
-
-
-class Visit(NamedTuple):
-    """A connection as one door hands it to another."""
-
-    transport: asyncio.Transport
-    pid: int
-    hello: Hello
-    data: bytes
-    """What came right behind the greeting."""
 
 
 class Door(Protocol):
@@ -110,7 +82,7 @@ class Door(Protocol):
 
 
 class Server:
-    """All connections of one broker."""
+    """The connections of one broker, and the doors that serve those of other kinds."""
 
     def __init__(
         self,
@@ -130,17 +102,12 @@ class Server:
         self.heartbeat_s = heartbeat_s
         self.greeting_s = greeting_s
         self.connections_max = connections_max
-        self.connections: set[Guest] = set()
+        self.connections = Connections()
         self._doors: dict[str, Door] = {}
-        self.waiting: set[Late] = set()
-        """Connections that are to be through with something within `greeting_s`."""
         self.strangers = Strangers()
-        self.sweeps: list[Callable[[], None]] = []
-        """What else closes connections that were waited for too long."""
         self.origins = Origins(lambda: engine.state, attached)
         self.beside = beside
         """How work that asks other programs is done."""
-        self.stopping = False
 
     def add_door(self, name: str, door: Door) -> None:
         """Connections that greet with this name, such as `shim`, are this door's."""
@@ -151,7 +118,7 @@ class Server:
         return self._doors.get(name)
 
     def welcome(self) -> bytes:
-        """The broker's greeting as of now."""
+        """The broker's greeting, with the times as of now."""
         self.engine.clock.read()
         return format_frame(
             Welcome(
@@ -166,18 +133,13 @@ class Server:
 
     def sweep(self) -> None:
         """Close connections that were waited for too long, and have the log told who was turned away."""
-        horizon = time.monotonic() - self.greeting_s
-        for late in [each for each in self.waiting if each.since < horizon]:
-            self.waiting.discard(late)
-            late.expire()
-        for sweep in self.sweeps:
-            sweep()
+        self.connections.sweep(time.monotonic() - self.greeting_s)
         self.strangers.tell()
 
     def dismiss_all(self) -> None:
         """Say that the broker stops, and close everything."""
-        self.stopping = True
-        for connection in list(self.connections):
+        self.connections.stopping = True
+        for connection in self.connections:
             connection.dismiss(TellwireError("stopping", "The broker is stopping."))
         self.strangers.tell(last=True)
 
@@ -225,7 +187,7 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         self._pid = peer.pid
-        server.waiting.add(self)
+        server.connections.start_deadline(self)
         if peer.uid != os.getuid():
             server.strangers.note("of other users")
             self.dismiss(TellwireError("forbidden", "This broker belongs to another user."))
@@ -233,7 +195,7 @@ class Connection(asyncio.Protocol):
             self.dismiss(TellwireError("too_many_connections", "The broker has too many connections."))
 
     def data_received(self, data: bytes) -> None:
-        """Cut the bytes into calls."""
+        """Split the bytes into lines: the greeting first, then calls."""
         self.last_seen = time.monotonic()
         if self._closing:
             return
@@ -262,10 +224,10 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._backlog.clear()
         self._server.connections.discard(self)
-        self._server.waiting.discard(self)
+        self._server.connections.clear_deadline(self)
         self._engine.feed.forget(self)
         self._engine.consoles.leave(self)
-        if self.caller.holds and not self._server.stopping:
+        if self.caller.is_own_client and not self._server.connections.stopping:
             session = self._engine.delivery.sessions.get(self.caller.agent)
             if session is not None and session.source is self:
                 self._engine.submit(self, 0, EndSession(self.caller.agent, session.word))
@@ -279,10 +241,10 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Resume writing: the peer reads again."""
         self.writable = True
-        if self.caller.holds:
+        if self.caller.is_own_client:
             self._engine.delivery.dirty.add(self.caller.agent)
             self._engine.wake()
-        elif self in self._engine.consoles:
+        elif self in self._engine.consoles or self in self._engine.feed.followers:
             self._engine.wake()
         self._go_on()
 
@@ -290,7 +252,7 @@ class Connection(asyncio.Protocol):
 
     def _greet(self) -> None:
         self._greeted = True
-        self._server.waiting.discard(self)
+        self._server.connections.clear_deadline(self)
         self._write(self._server.welcome())
 
     def _hand_on(self, hello: Hello, lines: list[bytes]) -> None:
@@ -302,11 +264,12 @@ class Connection(asyncio.Protocol):
             )
         self._closing = True
         self._server.connections.discard(self)
-        self._server.waiting.discard(self)
+        self._server.connections.clear_deadline(self)
         data = b"".join(line + b"\n" for line in lines) + self._decoder.rest
         door.admit(Visit(transport, self._pid, hello, data))
 
     def _read(self, lines: list[bytes]) -> None:
+        """Carry out calls until the bound of a tick; keep the rest and stop reading from the socket."""
         for position, line in enumerate(lines):
             if self._queued >= CALLS_PER_TICK_MAX or not self.writable or self._backlog or self._asking:
                 self._backlog.extend(lines[position:])
@@ -319,13 +282,14 @@ class Connection(asyncio.Protocol):
                 self._call(line)
 
     def _call(self, line: bytes) -> None:
+        """Parse a call; answer it at once if it only reads and nothing waits, else put it into a tick."""
         try:
             call = parse_call(line)
         except CallError as bad:
             self._submit(bad.n, bad.error)
             return
         operation = call.do
-        unsure = self.caller is NOBODY or (type(operation) is RegisterAgent and not self.caller.holds)
+        unsure = self.caller is NOBODY or (type(operation) is RegisterAgent and not self.caller.is_own_client)
         if unsure and not self._is_identified(line):
             return
         if type(operation) is SendMessage:
@@ -350,7 +314,7 @@ class Connection(asyncio.Protocol):
         if self._told is not None:
             self.caller, self._told = self._told, None
             return True
-        above = self._engine.state.agents.get(self.caller.above)
+        above = self._engine.state.agents.get(self.caller.ancestor)
         if above is not None and above.owner:
             return True  # it was beneath an agent when it was last looked at, wherever it is now
         chain, known = ancestry(self._pid), self._server.origins.known()
@@ -365,10 +329,10 @@ class Connection(asyncio.Protocol):
         self._server.beside(judged, partial(self._identified, chain))
         return False
 
-    def _identified(self, chain: list[Process], verdict: Verdict | None) -> None:
+    def _identified(self, chain: list[Process], verdict: Identity | None) -> None:
         """It is known who calls; None: tmux did not answer."""
         self._asking = False
-        self._told = _caller(verdict or Verdict(SCRIPT, adrift=True), chain, self._program)
+        self._told = _caller(verdict or Identity(SCRIPT, adrift=True), chain, self._program)
         if not self._closing:
             self._go_on()
 
@@ -376,16 +340,18 @@ class Connection(asyncio.Protocol):
 
     def answer(self, n: int, reply: Reply) -> None:
         """Put an answer into the outgoing bytes."""
-        self._out.append(format_ok(n, reply, self._unread()))
+        unread = self._unread() if self.caller.kind == OPERATOR else 0
+        self._out.append(format_ok(n, reply, unread))
 
     def refuse(self, n: int, error: TellwireError) -> None:
         """Put a refusal into the outgoing bytes."""
         if n:
-            self._out.append(format_error(n, error, self._unread()))
+            unread = self._unread() if self.caller.kind == OPERATOR else 0
+            self._out.append(format_error(n, error, unread))
 
     def _unread(self) -> int:
-        """How much of the operator's mail is unread, if it is a person that hears it."""
-        return self._engine.consoles.unread(self._engine.state) if self.caller.kind == OPERATOR else 0
+        """How much of the operator's mail is unread."""
+        return self._engine.consoles.unread(self._engine.state)
 
     def offer(self, frame: bytes) -> None:
         """Put an offer into the outgoing bytes."""
@@ -424,10 +390,10 @@ class Connection(asyncio.Protocol):
 
     # -- identity -------------------------------------------------------------------------------------
 
-    def attach(self, agent: str, *, holds: bool) -> None:
+    def attach(self, agent: str, *, is_own_client: bool) -> None:
         """From now on this connection speaks as `agent`."""
-        self.caller = self.caller.speaking_as(agent, holds=holds)
-        if holds:
+        self.caller = self.caller.speaking_as(agent, is_own_client=is_own_client)
+        if is_own_client:
             self._server.origins.note(agent)
 
     def detach(self) -> None:
@@ -445,7 +411,7 @@ class Connection(asyncio.Protocol):
         if self.writable:
             transport.close()
             self.since = time.monotonic()
-            self._server.waiting.add(self)
+            self._server.connections.start_deadline(self)
         else:
             transport.abort()
 

@@ -1,4 +1,4 @@
-"""What time brings: silent agents, expired messages, mute connections, old agents and history.
+"""What depends on time: silent agents, expired messages, connections without a greeting, absent agents.
 
 Each beat only looks and submits commands; the core decides. After a gap (sleep, stop, a clock set by hand)
 nothing times out until everybody had the chance to come back.
@@ -19,7 +19,7 @@ from tellwire.core.context import (
     MarkAlive,
     MarkSilent,
     NoteRefusals,
-    SweepLineage,
+    SweepChildren,
     TellOverdue,
 )
 from tellwire.core.links.listeners import is_overdue
@@ -47,18 +47,17 @@ class Ticker:
         self._offline_after_s = offline_after_s
         self._slow_beat_s = slow_beat_s
         self._others = others
-        """What else is to be looked at with each beat while things can be stored."""
+        """Called with each beat while events can be stored."""
         self._began = engine.clock.awake
         self._slow_at = engine.clock.awake + slow_beat_s
 
     async def run(self) -> None:
-        """Run until cancelled."""
         while True:
             await asyncio.sleep(self._beat_s)
             self.beat()
 
     def beat(self) -> None:
-        """Look once."""
+        """Look once at everything that time changes, and submit what follows from it."""
         engine = self._engine
         engine.clock.read()
         self._server.sweep()
@@ -76,7 +75,7 @@ class Ticker:
             engine.submit_own(ExpireDue())
         self._watch_workers(awake)
         if engine.state.children or engine.state.claims:
-            engine.submit_own(SweepLineage())
+            engine.submit_own(SweepChildren())
         if awake >= self._slow_at:
             self._slow_at = awake + self._slow_beat_s
             engine.submit_own(ForgetAbsent())

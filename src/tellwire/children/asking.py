@@ -17,9 +17,9 @@ import msgspec
 from tellwire.broker.calls import LateAnswers, call_for
 from tellwire.broker.ports import Mesh, Source
 from tellwire.broker.registrations import Commits
-from tellwire.core.children.answers import NO_ANSWER
 from tellwire.core.children.lifecycle import ANSWERED
-from tellwire.core.context import Caller, ReserveAsk, SweepLineage
+from tellwire.core.children.reports import NO_ANSWER
+from tellwire.core.context import Caller, ReserveAsk, SweepChildren
 from tellwire.core.state import Agent
 from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.errors import TellwireError
@@ -37,14 +37,14 @@ class AskTimes(msgspec.Struct, frozen=True, kw_only=True):
     """An agent that is told to end is gone by then, whether it wants to or not."""
 
 
-class Nursery(Protocol):
-    """Manages the processes of children."""
+class ChildProcesses(Protocol):
+    """What runs the processes of children: the launcher."""
 
     def is_gone(self, agent_id: str) -> bool:
         """Whether nothing is left of a child."""
         ...
 
-    def words_of(self, agent_id: str) -> tuple[str, str]:
+    def failure_of(self, agent_id: str) -> tuple[str, str]:
         """Why it ended, and the end of its output."""
         ...
 
@@ -57,7 +57,7 @@ class Asking:
         mesh: Mesh,
         commits: Commits,
         late: LateAnswers,
-        launcher: Nursery,
+        launcher: ChildProcesses,
         *,
         is_connected: Callable[[Source], bool],
         times: AskTimes | None = None,
@@ -111,7 +111,7 @@ class Asking:
     async def _give_up(self, caller: Caller, group: str, key: str) -> None:
         with contextlib.suppress(TellwireError):  # the asker may be forgotten
             await call_for(self._mesh, caller, group, CancelAsk(key=key))
-        self._mesh.submit_own(SweepLineage())
+        self._mesh.submit_own(SweepChildren())
 
     def _is_settled(self, source: Source, caller: Caller, agent: str, key: str) -> bool:
         state = self._mesh.state
@@ -146,7 +146,7 @@ class Asking:
         return False
 
     def _refusal(self, asked: ChildRecord, ask: AskAgent, *, in_time: bool) -> TellwireError:
-        reason, output = self._launcher.words_of(asked.id)
+        reason, output = self._launcher.failure_of(asked.id)
         if self._stopping:
             return TellwireError(
                 "stopping", f"The broker is stopping; {ask.client} could not finish its answer."

@@ -1,7 +1,7 @@
-"""Looks after the processes of children: starts what is reserved, tells what came of it, ends what is to end.
+"""Runs the processes of children: starts what is reserved, reports what came of it, ends what is to end.
 
 What a child is stands in the state; this only carries it out and reports. So a crash of the broker loses
-nothing: a process that has no leave yet gives up by itself, one that runs is watched again.
+nothing: a process that was not released yet gives up by itself, one that runs is watched again.
 """
 
 from __future__ import annotations
@@ -22,27 +22,34 @@ from tellwire.broker.calls import LateAnswers, call_for
 from tellwire.broker.ports import Mesh, Source
 from tellwire.broker.registrations import Commits
 from tellwire.children import process as processes
-from tellwire.children.bounds import bounds_of
-from tellwire.children.dialogs import find_dialog, is_distrusted
 from tellwire.children.environments import environment_of
-from tellwire.children.failures import LastWords
 from tellwire.children.leftovers import clear_leftovers, end_groups
-from tellwire.children.process import ASK_S, Launch, StartError
-from tellwire.children.programs import COMMAND, Unstartable, command_line, first_words
+from tellwire.children.process import ASK_S, ChildLaunch, StartError
+from tellwire.children.programs import (
+    COMMAND,
+    LaunchRefusal,
+    bounds_of,
+    command_line,
+    find_dialog,
+    first_words,
+    is_distrusted,
+)
 from tellwire.clients import BY_KIND
 from tellwire.clients.client import FOLDER, Bounds, ChildPlace
-from tellwire.core.children.scopes import claims_of, line_above
+from tellwire.core.children.scopes import ancestors, claims_of
 from tellwire.core.context import (
     NoteChildEnd,
     NoteChildFailed,
     NoteChildStarted,
     NoteChildUp,
     ReserveChild,
-    SweepLineage,
+    SweepChildren,
 )
 from tellwire.core.state import Agent, Child
 from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events.children import ChildFailed, ChildReserved
 from tellwire.protocol.operations.children import ChildRecord, Children, ListChildren, SpawnAgent
+from tellwire.system.bounded import BoundedDict
 from tellwire.system.processes import environ, is_alive, pid_in
 from tellwire.system.tasks import Tasks
 
@@ -53,6 +60,9 @@ LOOKS_MAX = 200
 BEGUN = ("busy", "waiting", "errored")
 """What a client does that has begun a turn."""
 OUTPUT_CHARS_MAX = 4_000
+KEPT_MAX = 64
+"""Failures that are kept."""
+HEARD = frozenset({ChildFailed, ChildReserved})
 
 
 class LaunchTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +85,33 @@ class LaunchTimes(msgspec.Struct, frozen=True, kw_only=True):
     """A program that is not an agent CLI counts as started after this many seconds."""
     first_turn_s: float = 5.0
     """A client that is connected begins its first turn within this, or no hook of it will tell."""
+
+
+class StartFailures:
+    """Why children did not come up, and what they printed last: kept for a while for whoever waits."""
+
+    def __init__(self, commits: Commits) -> None:
+        self._commits = commits
+        self._kept: BoundedDict[str, tuple[str, str]] = BoundedDict(KEPT_MAX)
+        commits.observe(self._hear)
+
+    def keep(self, agent_id: str, reason: str, output: str) -> None:
+        """Why a child ended, and the end of its output."""
+        self._kept[agent_id] = (reason, output)
+
+    def of(self, agent_id: str) -> tuple[str, str]:
+        """What is kept of a child: the reason and its output."""
+        return self._kept.get(agent_id, ("", ""))
+
+    def _hear(self) -> None:
+        """What an earlier broker, or the core, has put on record counts where nothing else is known."""
+        if HEARD.isdisjoint(map(type, self._commits.events)):
+            return
+        for event in self._commits.events:
+            if type(event) is ChildFailed and event.agent not in self._kept:
+                self.keep(event.agent, event.reason, event.output)
+            elif type(event) is ChildReserved:  # one that was here before begins anew
+                self._kept.pop(event.agent, None)
 
 
 class Running(NamedTuple):
@@ -104,13 +141,13 @@ class Launcher:
         self._times = times or LaunchTimes()
         self._folder = home / "children"
         self._home = home
-        self._hands: set[str] = set()
+        self._busy: set[str] = set()
         """Children that are being started or ended at the moment."""
         self._processes: dict[str, Running] = {}
-        self._led: set[str] = set()
-        """Processes that have leave to begin."""
-        self._words = LastWords(commits)
-        self.words_of = self._words.of
+        self._released: set[str] = set()
+        """Processes that were allowed to begin."""
+        self._failures = StartFailures(commits)
+        self.failure_of = self._failures.of
         self._watched: dict[str, int] = {}
         """From a process to the descriptor that tells of its end."""
         self._news = asyncio.Event()
@@ -118,7 +155,7 @@ class Launcher:
         commits.observe(self._hear)
         self._note_processes()
         for _ in mesh.state.children:  # a sweep does one thing at a time; nobody is served before it
-            mesh.submit_own(SweepLineage(begun=True))
+            mesh.submit_own(SweepChildren(begun=True))
 
     async def watch(self) -> None:
         """Carry out what the state says, whenever it has changed."""
@@ -130,7 +167,7 @@ class Launcher:
         await asyncio.to_thread(clear_leftovers, self._folder, kept, str(self._home))
         while True:
             self._news.clear()
-            self._look()
+            self._carry_out()
             starting = any(child.status == "started" for child in self._mesh.state.children.values())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._times.beat_starting_s if starting else self._times.beat_s):
@@ -138,7 +175,7 @@ class Launcher:
 
     def _hear(self) -> None:
         """Something was committed: of interest only while there is a child, or what is left of one."""
-        if self._mesh.state.children or self._processes or self._hands:
+        if self._mesh.state.children or self._processes or self._busy:
             self._news.set()
 
     # -- asking for a child ---------------------------------------------------------------------------
@@ -176,38 +213,39 @@ class Launcher:
                     await asyncio.sleep(self._times.look_s)
         if record.id in self._mesh.state.ended:
             return
-        reason, output = self.words_of(record.id)
+        reason, output = self.failure_of(record.id)
         words = f"{record.name!r} did not start: {reason or 'It was not ready in time.'}"
         raise TellwireError("child_failed", f"{words}\n{output}" if output else words)
 
     def is_gone(self, agent_id: str) -> bool:
         """Whether nothing is left of a child: no record, no process, no folder."""
-        known = (self._mesh.state.children, self._processes, self._hands)
+        known = (self._mesh.state.children, self._processes, self._busy)
         return not any(agent_id in each for each in known)
 
     # -- what the state says --------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _carry_out(self) -> None:
+        """Begin what each child needs next: to be started, released, reported as up, stopped or cleared."""
         state = self._mesh.state
         self._note_processes()
         for agent_id in [*self._processes]:
             child = state.children.get(agent_id)
-            if (child is None or not child.process) and agent_id not in self._hands:
-                self._take_in_hand(agent_id, self._clear(agent_id, self._processes.pop(agent_id)))
+            if (child is None or not child.process) and agent_id not in self._busy:
+                self._run_exclusively(agent_id, self._clear(agent_id, self._processes.pop(agent_id)))
         for agent_id, child in state.children.items():
             agent = state.agents[agent_id]
             if child.process:
                 self._watch_end(agent_id, child.process)
-            if agent_id in self._hands:
+            if agent_id in self._busy:
                 continue
             if child.status == "reserved":
-                self._take_in_hand(agent_id, self._start(agent, child))
-            elif child.status == "started" and child.process not in self._led:
-                self._take_in_hand(agent_id, self._lead(agent, child.process))
+                self._run_exclusively(agent_id, self._start(agent, child))
+            elif child.status == "started" and child.process not in self._released:
+                self._run_exclusively(agent_id, self._release(agent, child.process))
             elif child.status == "started" and agent.online and self._has_begun(agent):
                 self._mesh.submit_own(NoteChildUp(agent_id))
             elif child.status == "stopping" and child.process:
-                self._take_in_hand(agent_id, self._stop(child.process))
+                self._run_exclusively(agent_id, self._stop(child.process))
 
     def _note_processes(self) -> None:
         for agent_id, child in self._mesh.state.children.items():
@@ -220,8 +258,9 @@ class Launcher:
             return True
         return self._mesh.clock.now - agent.connected_at > self._times.first_turn_s
 
-    def _take_in_hand(self, agent_id: str, work: Coroutine[Any, Any, None]) -> None:
-        self._hands.add(agent_id)
+    def _run_exclusively(self, agent_id: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run something about a child in the background; nothing else is begun about it meanwhile."""
+        self._busy.add(agent_id)
 
         async def run() -> None:
             try:
@@ -229,7 +268,7 @@ class Launcher:
             except Exception:
                 log.exception("looking after the child %s failed", agent_id)
             finally:
-                self._hands.discard(agent_id)
+                self._busy.discard(agent_id)
                 self._news.set()
 
         self._tasks.run(run())
@@ -252,7 +291,7 @@ class Launcher:
         words = command_line(
             agent.kind, child.command, headless=headless, env=env, bounds=bounds.words, prompt=prompt
         )
-        if isinstance(words, Unstartable):
+        if isinstance(words, LaunchRefusal):
             self._fail(agent.id, words.reason, words.advice)
             return
         if headless and await asyncio.to_thread(is_distrusted, agent.kind, cwd, env):
@@ -261,7 +300,9 @@ class Launcher:
         if not self._is_current(agent.id, child):
             return  # it was stopped meanwhile
         others = {running.process for running in self._processes.values()}
-        plan = Launch(agent.name, folder, words, {**env, **bounds.env}, cwd, headless, bounds.files, others)
+        plan = ChildLaunch(
+            agent.name, folder, words, {**env, **bounds.env}, cwd, headless, bounds.files, others
+        )
         try:
             started = await asyncio.to_thread(processes.start, plan)
         except StartError as error:
@@ -273,7 +314,7 @@ class Launcher:
                 NoteChildStarted(agent.id, started.process, session, started.place, bounds.held_by)
             )
             if await self._is_on_record(agent.id, started.process):
-                await self._lead(agent, started.process)
+                await self._release(agent, started.process)
                 return
         await self._clear(agent.id, self._processes.pop(agent.id))
 
@@ -284,18 +325,18 @@ class Launcher:
     def _inherited(self, agent: Agent) -> dict[str, str]:
         """The environment of the first above a child: those between have keys of their own clients only."""
         agents = self._mesh.state.agents
-        for each in reversed(line_above(self._mesh.state, agent.id)):
+        for each in reversed(ancestors(self._mesh.state, agent.id)):
             above = agents.get(each)
             given = {} if above is None else environ(pid_in(above.owner or above.process)) or {}
             if given:
                 return given
         return processes.own_environment()
 
-    async def _lead(self, agent: Agent, process: str) -> None:
+    async def _release(self, agent: Agent, process: str) -> None:
         """What is on record may begin; also what an earlier broker started and had no time to let begin."""
-        self._led.add(process)
+        self._released.add(process)
         with contextlib.suppress(OSError):
-            processes.give_leave(self._folder / agent.id)
+            processes.release(self._folder / agent.id)
         self._watch_end(agent.id, process)
         if agent.kind == COMMAND:
             await self._settle(agent.id, process)
@@ -350,7 +391,7 @@ class Launcher:
         self._mesh.submit_own(NoteChildUp(agent_id))
 
     def _fail(self, agent_id: str, reason: str, output: str) -> None:
-        self._words.keep(agent_id, reason, output)
+        self._failures.keep(agent_id, reason, output)
         self._mesh.submit_own(NoteChildFailed(agent_id, reason, output))
 
     # -- ending ---------------------------------------------------------------------------------------
@@ -400,7 +441,7 @@ class Launcher:
         how = "asked" if child.status == "stopping" else "killed" if killed else "exited"
         if child.asked:  # its last words may be the answer: the core decides
             ended = f"It ended with code {code}." if code else "It ended without an answer."
-            self._words.keep(agent_id, ended, output[-OUTPUT_CHARS_MAX:])
+            self._failures.keep(agent_id, ended, output[-OUTPUT_CHARS_MAX:])
             answer = await asyncio.to_thread(processes.answer_in, folder)
             self._mesh.submit_own(NoteChildEnd(agent_id, how, answer, code))
         elif child.task:
@@ -412,7 +453,7 @@ class Launcher:
 
     async def _stop(self, process: str) -> None:
         await asyncio.to_thread(processes.end, process, self._times.end_s)
-        self._mesh.submit_own(SweepLineage())
+        self._mesh.submit_own(SweepChildren())
         await asyncio.sleep(self._times.look_s)
 
     async def _clear(self, agent_id: str, running: Running) -> None:
@@ -422,7 +463,7 @@ class Launcher:
         await asyncio.to_thread(processes.end, process, self._times.clear_s)
         await asyncio.to_thread(end_groups, [group], str(self._home), self._times.clear_s)
         processes.bury(process)
-        self._led.discard(process)
+        self._released.discard(process)
         await asyncio.to_thread(processes.clear, self._folder / agent_id, window, process)
 
 

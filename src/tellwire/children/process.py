@@ -1,7 +1,7 @@
 """Starting and ending the process of a child: in a window of tmux, or without one. Decides nothing.
 
-Every call may block for a moment and belongs beside the loop. A child is the leader of a process group of its
-own, outlives the broker, and begins only when it has leave (relay/child.py).
+Every call may block for a moment: call it in a thread. A child is the leader of a process group of its own,
+outlives the broker, and begins only when it is released (relay/child.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ OUTPUT = "output"
 ERRORS = "errors"
 PROCESS = "process"
 """Which process is the child's, for a broker that finds nothing else of it."""
-"""A folder of a child's own, for what is nobody's work: where it may write beside its scope."""
 TMUX_S = 10.0
 TMUX_CONF = "set -g remain-on-exit on\nset -g history-limit 5000\nset -g status off\n"
 """A window stays until its last words are read."""
@@ -43,7 +42,7 @@ WINDOW_OF = "tmux window "
 """How the place of a child in a window begins; its name follows."""
 
 
-class Launch(NamedTuple):
+class ChildLaunch(NamedTuple):
     """What is to be started, and where its traces go."""
 
     name: str
@@ -75,8 +74,8 @@ def has_tmux() -> bool:
     return shutil.which("tmux") is not None
 
 
-def start(launch: Launch) -> Started:
-    """Make the process; it waits for leave.
+def start(launch: ChildLaunch) -> Started:
+    """Create the process; it waits until it is released.
 
     Raises:
         StartError: the folder, the process or the window cannot be made.
@@ -104,7 +103,7 @@ def start(launch: Launch) -> Started:
         raise StartError(str(error)) from error
 
 
-def give_leave(folder: Path) -> None:
+def release(folder: Path) -> None:
     """Let the process run, now that its start is committed."""
     (folder / "go").touch(mode=0o600)
 
@@ -186,11 +185,11 @@ def attach_words(folder: Path, name: str) -> list[str]:
     return ["tmux", "-S", str(folder / "tmux"), "attach-session", "-t", f"={window_of(name)}"]
 
 
-def _gate(launch: Launch) -> list[str]:
+def _gate(launch: ChildLaunch) -> list[str]:
     return [sys.executable, "-I", "-S", str(GATE), str(launch.folder)]
 
 
-def _headless(launch: Launch) -> Started:
+def _headless(launch: ChildLaunch) -> Started:
     path = launch.folder / OUTPUT
     with _written(path) as output, _written(launch.folder / ERRORS) as errors:
         child = subprocess.Popen(
@@ -223,7 +222,7 @@ def bury(process: str) -> int | None:
     return code
 
 
-def _window(launch: Launch) -> Started:
+def _window(launch: ChildLaunch) -> Started:
     folder = launch.folder.parent
     conf = folder / "tmux.conf"
     conf.write_text(TMUX_CONF, encoding="utf-8")

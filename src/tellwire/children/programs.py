@@ -1,4 +1,4 @@
-"""Which program a child is, and how it is started: one rule for all agent CLIs.
+"""Which program a child is, how it is started, and what keeps it from starting: one rule for all agent CLIs.
 
 What a person would type is what is run. No flag here accepts anything on the person's behalf: a client that
 asks whether a folder or a hook is trusted asks in its window, and does not come up.
@@ -6,12 +6,13 @@ asks whether a folder or a hook is trusted asks in its window, and does not come
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tellwire.clients import BY_KIND
-from tellwire.clients.client import COMMAND
+from tellwire.clients.client import COMMAND, Bounds, ChildPlace
 from tellwire.protocol.operations.scopes import ScopeRule
 
 STARTABLE = (*BY_KIND, COMMAND)
@@ -27,7 +28,25 @@ NAMED_MAX = 8
 """Paths of a scope in the first prompt."""
 
 
-class Unstartable(NamedTuple):
+HARMLESS = frozenset(
+    {
+        "--dangerously-bypass-hook-trust",
+        "--effort",
+        "--json",
+        "--model",
+        "--no-alt-screen",
+        "--output-format",
+        "--skip-git-repo-check",
+        "--verbose",
+        "-m",
+        "-n",
+        "--name",
+    }
+)
+"""Options of a caller that change nothing about what may be written."""
+
+
+class LaunchRefusal(NamedTuple):
     """Why a child cannot be started, and what to do about it."""
 
     reason: str
@@ -42,17 +61,17 @@ def command_line(
     env: Mapping[str, str],
     bounds: Sequence[str] = (),
     prompt: str = FIRST_WORDS,
-) -> list[str] | Unstartable:
+) -> list[str] | LaunchRefusal:
     """The words to run, with the program found on the path; `bounds` are the client's own for a scope."""
     if client == COMMAND:
         words = list(command)
         if not words:
-            return Unstartable("No command was given.", "Give the program and its arguments in `command`.")
+            return LaunchRefusal("No command was given.", "Give the program and its arguments in `command`.")
     else:
         known = BY_KIND.get(client)
         if known is None:
             kinds = ", ".join(STARTABLE)
-            return Unstartable(f"Unknown client {client[:40]!r}.", f"Use one of {kinds}.")
+            return LaunchRefusal(f"Unknown client {client[:40]!r}.", f"Use one of {kinds}.")
         first = known.launch.headless if headless else known.launch.window
         ask = known.launch.ask_headless if headless else known.launch.ask
         words = [known.program, *first, *command, *bounds, *ask, prompt]
@@ -60,7 +79,7 @@ def command_line(
     if found is None:
         package = BY_KIND[client].npm if client in BY_KIND else ""
         advice = f"Install it with `npm install -g {package}`." if package else "Give its full path."
-        return Unstartable(f"{words[0][:80]!r} is not installed.", advice)
+        return LaunchRefusal(f"{words[0][:80]!r} is not installed.", advice)
     return [found, *words[1:]]
 
 
@@ -83,3 +102,34 @@ def first_words(rules: Sequence[ScopeRule] | None) -> str:
 def find_program(name: str, env: Mapping[str, str]) -> str | None:
     """Where a program is, for an environment."""
     return shutil.which(name, path=env.get("PATH"))
+
+
+def bounds_of(place: ChildPlace, rules: Sequence[ScopeRule]) -> Bounds:
+    """What has a client's own sandbox or rules enforce a scope, as far as they can; blocks for a moment.
+
+    Some clients have neither (`Client.hold`): their hooks are asked instead. What is reported as enforced
+    must be: if the caller's options may change it, or the sandbox does not work here, it does not count.
+    """
+    roots = _folders(rules)
+    if roots is None or not all(word in HARMLESS for word in place.command if word.startswith("-")):
+        return Bounds()
+    client = BY_KIND.get(place.client)
+    return Bounds() if client is None or client.hold is None else client.hold(place, roots)
+
+
+def _folders(rules: Sequence[ScopeRule]) -> list[str] | None:
+    """The folders that may be written; None if it is not about whole folders that are there."""
+    writes = [rule for rule in rules if rule.access == "write"]
+    whole = all(rule.recursive and rule.path != "/" and os.path.isdir(rule.path) for rule in writes)
+    return sorted({rule.path for rule in writes}) if whole else None
+
+
+def find_dialog(kind: str, screen: str) -> str | None:
+    """What a client's window asks its human before it begins; None if it asks nothing that is known."""
+    dialogs = BY_KIND[kind].screen.dialogs if kind in BY_KIND else ()
+    return next((what for what, words in dialogs if words.search(screen)), None)
+
+
+def is_distrusted(kind: str, cwd: str, env: Mapping[str, str]) -> bool:
+    """Whether a client without a window would begin, unasked, in a folder that its human never trusted."""
+    return kind in BY_KIND and BY_KIND[kind].screen.is_distrusted(cwd, env)

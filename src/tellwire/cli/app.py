@@ -1,27 +1,12 @@
-"""The whole command line, in click; `main` uses it for everything that the fast commands do not handle."""
+"""The whole command line, in click; `main` uses it for everything that the fast commands do not handle.
+
+It imports the module of the one command that is called; `table` has the names and help lines of all.
+"""
 
 from __future__ import annotations
 
 import click
 
-from tellwire.cli.commands import (
-    agents,
-    asking,
-    audit,
-    broker,
-    children,
-    doctor,
-    install,
-    links,
-    mcp,
-    messages,
-    needs,
-    peers,
-    records,
-    scopes,
-    session,
-    watching,
-)
 from tellwire.cli.group import Group
 from tellwire.version import VERSION
 
@@ -64,53 +49,3 @@ def cli() -> None:
     In a terminal you act as `operator`; a command that an agent runs acts as that agent. `--as NAME` acts as
     another agent, if that one has no running client. Every command that prints a result has `--json`.
     """
-
-
-cli.add_section(
-    "Messages",
-    [
-        messages.send,
-        messages.inbox,
-        needs.needs,
-        needs.answer,
-        messages.broadcast,
-        messages.message_status,
-    ],
-)
-cli.add_section("Conversations", [links.link, watching.watch, links.listen, links.unlisten, links.checkpoint])
-cli.add_section(
-    "Agents and topics",
-    [
-        agents.list_agents,
-        agents.info,
-        session.session,
-        agents.register,
-        agents.update,
-        agents.mute,
-        agents.unregister,
-        agents.subscribe,
-        agents.unsubscribe,
-    ],
-)
-cli.add_section(
-    "Peers, scopes and children",
-    [
-        peers.peer,
-        peers.policy_of,
-        scopes.claim,
-        scopes.release,
-        scopes.who_owns,
-        scopes.scopes,
-        children.spawn,
-        children.children,
-        children.attach,
-        children.stop,
-        asking.ask,
-    ],
-)
-cli.add_section("Agent CLIs and other MCP clients", [install.install, install.uninstall, mcp.mcp])
-cli.add_section("History", [records.history, records.search, records.tail, audit.audit, records.purge])
-cli.add_section(
-    "The broker",
-    [broker.up, broker.down, broker.status, doctor.doctor, broker.show_settings, broker.completion],
-)

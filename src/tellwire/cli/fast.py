@@ -14,7 +14,6 @@ import time
 from tellwire.cli.render import render_agents, render_inbox, render_json, render_sent
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.shapes import whole_agents, whole_inbox, whole_sent
-from tellwire.cli.unread import note_unread, tell_unread
 from tellwire.cli.words import (
     KINDS,
     MODES,
@@ -22,9 +21,11 @@ from tellwire.cli.words import (
     is_sendable,
     note_of_new,
     note_of_peek,
+    note_unread,
     read_body,
     registration,
     split_names,
+    tell_unread,
 )
 from tellwire.paths import connect_to_own, home_path, is_named, socket_path
 

@@ -4,64 +4,85 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from tellwire.cli.refusals import tell_refusal
 from tellwire.cli.screen import ERR, UnwrittenError, tell_unwritten, write
-from tellwire.cli.unread import tell_unread
+from tellwire.cli.table import ALIASES, ROWS, Row, all_rows, all_sections
+from tellwire.cli.words import tell_unread
 from tellwire.protocol.errors import ERRORS, TellwireError
-from tellwire.protocol.operations.base import Operation
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 EXIT_INTERRUPTED = 130
 JSON_WORDS = ("--json",)
 
 
-def performs(*operations: type[Operation[Any]]) -> Callable[[F], F]:
-    """Note which operations of the table a command carries out."""
+class Commands(MutableMapping[str, click.Command]):
+    """The commands of the table by name; the module of one is imported when it is looked up."""
 
-    def note(function: F) -> F:
-        setattr(function, "operations", operations)  # noqa: B010 - functions have no such field
-        return function
+    def __init__(self) -> None:
+        self._loaded: dict[str, click.Command] = {}
 
-    return note
+    def __getitem__(self, name: str) -> click.Command:
+        name = ALIASES.get(name, name)
+        if name not in self._loaded:
+            self._loaded[name] = _load(ROWS.get(name) or all_rows()[name])
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*all_rows(), *ALIASES, *self._loaded]))
+
+    def __len__(self) -> int:
+        return len({*all_rows(), *ALIASES, *self._loaded})
 
 
-def operations_of(command: click.Command) -> tuple[type[Operation[Any]], ...]:
-    """The operations that a command carries out."""
-    return getattr(command.callback, "operations", ())
+def _load(row: Row) -> click.Command:
+    """Import a command, or make it from its operation."""
+    if not row.place:
+        # Imported here for start-up speed: commands of the table do not need it.
+        from tellwire.cli.plain import plain_command  # noqa: PLC0415
+
+        return plain_command(row.name)
+    module, _, command = row.place.partition(":")
+    return getattr(import_module(f"tellwire.cli.commands.{module}"), command)
 
 
 class Group(click.Group):
     """Commands in sections; every refusal ends with the exit code of the error table."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.sections: dict[str, list[str]] = {}
-
-    def add_section(self, title: str, commands: Sequence[click.Command]) -> None:
-        """Add commands under a heading."""
-        self.sections[title] = [command.name or "" for command in commands]
-        for command in commands:
-            self.add_command(command)
+        super().__init__(*args, **kwargs, commands=Commands())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order of the help."""
         del ctx
-        return [name for names in self.sections.values() for name in names]
+        return list(all_rows())
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Section by section."""
-        for title, names in self.sections.items():
-            room = formatter.width - 6 - max(map(len, self.commands))
-            rows = [(name, self.commands[name].get_short_help_str(room)) for name in names]
+        for title, rows in all_sections().items():
             with formatter.section(title):
-                formatter.write_dl(rows)
+                formatter.write_dl([(row.name, row.help) for row in rows])
         del ctx
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names of commands and options, without importing a command."""
+        names = [
+            CompletionItem(row.name, help=row.help)
+            for row in all_rows().values()
+            if row.name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def run(self, words: list[str]) -> int:
         """Carry a command line out, and say if mail waits; the exit code that its outcome means."""

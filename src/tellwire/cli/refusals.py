@@ -5,6 +5,7 @@ Imported only when there is something to refuse.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tellwire.cli.render import render_error, render_json, render_sent
@@ -16,12 +17,22 @@ ADVICE = {
     "not_registered": "Say who you are with `--as NAME`.",
     "name_invalid": "Say who you are with `--as NAME`: letters, digits, '.', '_' and '-'.",
     "unknown_agent": "List all agents with `tellwire list --all`.",
+    "unknown_link": "List the links with `tellwire link list`.",
+    "link_paused": "To continue the conversation, run `tellwire link resume LINK`.",
     "unknown_message": "Use the id that `tellwire send` printed; in a script also give `--as NAME`.",
     "confirmation_needed": "To go ahead, add `--confirm`.",
     "conflict": "For a new message, leave out `--key`.",
     "timeout": "Try again; with the same `--key` it is safe to repeat a send.",
 }
 """What to do, said for the command line; used where a refusal brings only the table's own advice."""
+COMMANDS = {
+    "list_links": "tellwire link list",
+    "open_link": "tellwire link open",
+    "resume_link": "tellwire link resume",
+    "close_link": "tellwire link close",
+}
+"""Operations that advice of the broker names, which are tools of the same name to a model."""
+_OPERATION = re.compile(rf'`?\b({"|".join(COMMANDS)})\b(?:\("([^"]*)"\))?`?')
 OUTCOMES = {"denied": "unknown_agent", "refused": "address_invalid", "timeout": "timeout"}
 """Outcomes of a send that end a command like the error beside them."""
 
@@ -30,12 +41,18 @@ def tell_refusal(code: str, message: str, advice: str, *, as_json: bool) -> int:
     """Say it on stderr; the exit code."""
     if code in ADVICE and advice in (ERRORS[code].advice, "Give it a name."):
         advice = ADVICE[code]
+    advice = _OPERATION.sub(_command, advice)
     row = ERRORS.get(code, ERRORS["internal"])
     if as_json:
         write(render_json({"error": {"code": code, "message": message, "advice": advice}}), ERR)
     else:
         write(render_error(message, advice, find_screen(ERR)), ERR)
     return row.exit
+
+
+def _command(named: re.Match[str]) -> str:
+    words = (COMMANDS[named[1]], named[2] or "")
+    return f"`{' '.join(words).rstrip()}`"
 
 
 def tell_unsent(sent: dict[str, Any], *, as_json: bool) -> int:

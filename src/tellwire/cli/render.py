@@ -10,7 +10,7 @@ import json
 
 from tellwire.cli.screen import Screen
 from tellwire.cli.tables import Column, render_table
-from tellwire.cli.texts import clean, clean_lines, cut, width_of, wrap
+from tellwire.views.words import clean, clean_lines, cut, width_of, wrap
 
 TYPE_CHECKING = False  # importing it from typing would cost the fast commands four milliseconds
 if TYPE_CHECKING:

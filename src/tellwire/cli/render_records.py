@@ -8,8 +8,8 @@ from typing import Any
 from tellwire.cli.render import STATUS_STYLES, counted, format_age, render_json
 from tellwire.cli.screen import Screen
 from tellwire.cli.tables import Column, render_table
-from tellwire.cli.texts import clean, cut
 from tellwire.protocol.ids import format_id
+from tellwire.views.words import clean, cut
 
 ORDER = ("denied", "expired", "pending", "delivered", "read", "answered")
 """Of the states of several recipients the first is shown."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tellwire.cli.texts import json_escape, seal
+from tellwire.views.words import json_escape, seal
 
 OUT = 1
 ERR = 2

@@ -10,19 +10,17 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from tellwire.cli.unread import note_unread
-from tellwire.cli.words import SESSION, registration
-from tellwire.client.agent import Agent, Message
-from tellwire.client.client import Client
-from tellwire.client.connection import Connection
+from tellwire.cli.words import SESSION, note_unread, registration
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.frames import Welcome
 from tellwire.protocol.operations.agents import RegisterAgent, UnregisterAgent
 from tellwire.protocol.operations.base import Operation
-from tellwire.protocol.operations.messages import ClaimMessages
-from tellwire.sdk import client_options
+from tellwire.sdk.agent import Agent, Message
+from tellwire.sdk.broker_client import BrokerAddress, BrokerClient, Handlers
+from tellwire.sdk.connect import broker_address
+from tellwire.sdk.connection import BrokerConnection
 from tellwire.settings import Settings, load_settings
 from tellwire.version import VERSION
 
@@ -37,10 +35,10 @@ def ask(operation: Operation[T], *, settings: Settings | None = None, autostart:
         TellwireError: refused, or no broker can be reached.
     """
     _calm_log()
-    options = client_options(settings or load_settings(), program=PROGRAM, autostart=autostart)
+    address = broker_address(settings or load_settings(), program=PROGRAM, autostart=autostart)
 
     async def work() -> T:
-        async with _opened(Client(**options)) as client:
+        async with _opened(BrokerClient(address)) as client:
             return await client.call(operation)
 
     return asyncio.run(work())
@@ -53,10 +51,10 @@ def ask_once(make: Callable[[str], Operation[T]]) -> T:
         TellwireError: refused, or no broker can be reached.
     """
     _calm_log()
-    options = client_options(load_settings(), program=PROGRAM, autostart=True)
+    address = _address()
 
     async def work() -> T:
-        async with _opened(Client(**options)) as client:
+        async with _opened(BrokerClient(address)) as client:
             awake = 0.0 if client.welcome is None else client.welcome.awake
             return await client.call(make(f"{int(awake * 1_000_000):x}-{SESSION[:8]}1"))
 
@@ -64,13 +62,13 @@ def ask_once(make: Callable[[str], Operation[T]]) -> T:
 
 
 @asynccontextmanager
-async def _opened(client: Client) -> AsyncGenerator[Client]:
+async def _opened(client: BrokerClient) -> AsyncGenerator[BrokerClient]:
     """A connection for one command; what it was told of waiting mail is noted."""
     try:
         await client.open()
         yield client
     finally:
-        note_unread(client.unread)
+        note_unread(client.calls.unread)
         await client.close()
 
 
@@ -87,7 +85,7 @@ def ask_as(name: str | None, operation: Operation[T]) -> T:
                 raise
 
     async def work(me: Speaker) -> T:
-        return await me.ask(operation)
+        return await me.call(operation)
 
     return speak(name, work)
 
@@ -95,17 +93,17 @@ def ask_as(name: str | None, operation: Operation[T]) -> T:
 def _read_as(name: str, operation: Operation[T]) -> T:
     """Ask as an agent without joining as it: nothing is written for a command that only reads."""
     _calm_log()
-    options = client_options(load_settings(), program=PROGRAM, autostart=True)
+    address = _address()
     look = RegisterAgent(**registration(name), looks=True)
 
     async def work() -> T:
         joined = False
 
-        async def begin(connection: Connection, _welcome: Welcome) -> None:
+        async def begin(connection: BrokerConnection, _welcome: Welcome) -> None:
             nonlocal joined
             joined = not (await client.call_on(connection, look)).attached
 
-        client = Client(**options, on_connected=begin)
+        client = BrokerClient(address, Handlers(on_connected=begin))
         async with _opened(client):
             reply = await client.call(operation)
             if joined:  # it was away for long
@@ -133,13 +131,13 @@ def speak(
         TellwireError: the name has a client of its own, or the work is refused.
     """
     _calm_log()
-    options = client_options(load_settings(), program=PROGRAM, autostart=True)
+    address = _address()
     words = registration(name or "")
     announced = None if capabilities is None else list(capabilities)
     profile = RegisterAgent(**words, capabilities=announced)
 
     async def run() -> T:
-        me = Speaker(options, profile)
+        me = Speaker(address, profile)
         async with me:
             reply = await work(me)
             note_unread(me.unread)
@@ -151,57 +149,34 @@ def speak(
 class Speaker(Agent):
     """The agent that one command is."""
 
-    async def ask(self, operation: Operation[T]) -> T:
-        """Ask for one operation as this agent."""
-        return await self._connected.call(operation)
-
     @property
     def unread(self) -> int:
         """How much mail waits for the person at the terminal, as the last reply told."""
-        return self._connected.unread
+        return self._membership.client.calls.unread
 
     @property
     def resumed(self) -> bool:
         """Whether it was known before."""
-        return self._registered is not None and self._registered.resumed
+        return self._membership.registered.resumed
 
     @property
     def promised(self) -> bool:
         """Whether mail waited on joining; it is offered at once."""
-        return self._registered is not None and self._registered.waiting > 0
+        return self._membership.registered.waiting > 0
 
     async def reply_to(self, message_id: str, wait_s: float) -> Message | None:
-        """Wait for the reply to a message and take over that one only; other mail stays as it is.
-
-        Raises:
-            TellwireError: `limit_exceeded`: so much unread mail waits that a reply cannot be seen behind it.
-        """
-        deadline = self._connected.loop.time() + wait_s
-        while True:
-            found = next(
-                (key for key, record in self._inbox.offered.items() if record.re == message_id), None
-            )
-            if found is not None:
-                record = self._inbox.offered.pop(found)
-                if (await self._connected.call(ClaimMessages(ids=[found]))).ids:
-                    self._inbox.shown[found] = record.sender
-                    return record
-                continue
-            if self.waiting:
-                count = len(self._inbox.offered) + self.waiting
-                raise TellwireError(
-                    "limit_exceeded",
-                    f"{message_id} was sent, but {count} unread messages come before any reply.",
-                    "Read them first, with `tellwire inbox`.",
-                )
-            if not await self._wait(deadline):
-                return None
+        """Wait for the reply to a message and take over that one only; other mail stays as it is."""
+        return await self._inbox.reply_to(self._membership.client, message_id, wait_s)
 
 
-def client_to(settings: Settings, **callbacks: Any) -> Client:
+def client_to(settings: Settings, handlers: Handlers) -> BrokerClient:
     """A client for a command that stays; made inside a running loop."""
     _calm_log()
-    return Client(**client_options(settings, program=PROGRAM, autostart=True), **callbacks)
+    return BrokerClient(broker_address(settings, program=PROGRAM, autostart=True), handlers)
+
+
+def _address() -> BrokerAddress:
+    return broker_address(load_settings(), program=PROGRAM, autostart=True)
 
 
 def _calm_log() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tellwire.cli.screen import Screen
-from tellwire.cli.texts import cut, pad, width_of
+from tellwire.views.words import cut, pad, width_of
 
 GAP = "  "
 LAST_WIDTH_MIN = 12

@@ -1,8 +1,15 @@
-"""What the fast and the click commands must agree on: values of options, the body, who registers, notes."""
+"""What the fast and the click commands must agree on: values of options, the body, who registers, notes,
+and the line on stderr when mail waits for the person at the terminal.
+
+The count of that mail comes with every reply, and only to a person. Imports are few: the fast commands pay
+for them.
+"""
 
 from __future__ import annotations
 
 import os
+
+from tellwire.cli.screen import ERR, OUT, find_screen, write
 
 TYPE_CHECKING = False  # importing it from typing would cost the fast commands four milliseconds
 if TYPE_CHECKING:
@@ -68,3 +75,26 @@ def note_of_peek(name: str) -> str:
 def note_of_new(name: str) -> str:
     """Said when asking for mail made the agent."""
     return f"{name} is new here; it has been registered.\n"
+
+
+# -- waiting mail -------------------------------------------------------------------------------------
+
+SILENT = frozenset({"inbox", "needs", "answer"})
+"""Commands that show it themselves."""
+
+_count = 0
+
+
+def note_unread(count: int) -> None:
+    """What the last reply said."""
+    global _count  # noqa: PLW0603 - one command is one process
+    _count = count
+
+
+def tell_unread(words: list[str]) -> None:
+    """Say it, if somebody reads this: both outputs are terminals, and no document was asked for."""
+    if not _count or "--json" in words or (words and words[0] in SILENT):
+        return
+    if os.isatty(OUT) and os.isatty(ERR):
+        what = "1 message waits" if _count == 1 else f"{_count} messages wait"
+        write(find_screen(ERR).paint(f"{what} for you: tellwire needs", "yellow") + "\n", ERR)

@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from tellwire.clients.entries import Entry
-from tellwire.clients.events import HookEvent, Pulse, Said, Turning, Verdict
-from tellwire.clients.ports import Doors, SessionPort, Threads, Waker, by_typing, runs_one
+from tellwire.clients.events import HookEvent, OpenTurn, Said, TurnState, Verdict
+from tellwire.clients.ports import ClientThreads, Doors, SessionPort, Waker, by_typing, runs_one
 from tellwire.system.screens import Prompt
 
 SERVER = "tellwire"
@@ -71,7 +71,7 @@ class McpTraits(msgspec.Struct, frozen=True, kw_only=True):
 # -- its hooks and its transcript ---------------------------------------------------------------------
 
 
-class Room(NamedTuple):
+class TextLimit(NamedTuple):
     """How much text a hook can give at once and whole."""
 
     chars: int
@@ -83,7 +83,7 @@ class HookCodec(Protocol):
     """A client's hooks: out of its words, and into them."""
 
     @property
-    def room(self) -> Room:
+    def room(self) -> TextLimit:
         """How much text a hook can give at once and whole."""
         ...
 
@@ -165,7 +165,7 @@ class Transcript(Protocol):
         """A reader of the session that this event belongs to."""
         ...
 
-    def pulse(self, turn: Turning) -> Pulse | None:
+    def turn_state(self, turn: OpenTurn) -> TurnState | None:
         """What the client's own files tell of a turn; None if they tell nothing that we understand."""
         ...
 
@@ -252,7 +252,7 @@ def never_distrusted(cwd: str, env: Mapping[str, str]) -> bool:
     return False
 
 
-class Screen(msgspec.Struct, frozen=True, kw_only=True):
+class ScreenTraits(msgspec.Struct, frozen=True, kw_only=True):
     """What it shows in a terminal."""
 
     prompt: Prompt
@@ -289,7 +289,7 @@ class Writes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # -- installing ---------------------------------------------------------------------------------------
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class InstallPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Whose configuration: a person's, or a project's."""
 
     home: str
@@ -410,11 +410,11 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     transcript: Transcript
     launch: LaunchWords
     environment: EnvRules
-    screen: Screen
+    screen: ScreenTraits
     writes: Writes
     hold: Callable[[ChildPlace, Sequence[str]], Bounds] | None = None
     """Its own sandbox or rules, by which it writes to some folders only; may block for a moment."""
-    targets: Callable[[Place, Programs], list[Target]]
+    targets: Callable[[InstallPlace, Programs], list[Target]]
     """The files of its configuration, and what each is to have."""
     hints: tuple[str, ...] = ()
     """What its human has to do after an installation."""
@@ -426,10 +426,10 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """Of a client that takes tellwire as a plugin folder: what to tell then; `{folder}` is where it is."""
     trust: HookTrust | None = None
     switches: tuple[Switch, ...] = ()
-    threads: Callable[[SessionPort], Threads] | None = None
+    threads: Callable[[SessionPort], ClientThreads] | None = None
     runs_many: Callable[[int], bool] = runs_one
     """Whether a process of it runs the sessions of several terminals."""
-    wakers: Callable[[SessionPort, Doors, Threads | None], list[Waker]] = by_typing
+    wakers: Callable[[SessionPort, Doors, ClientThreads | None], list[Waker]] = by_typing
     """How it is woken, the best way first."""
 
     def opened(self) -> Client:

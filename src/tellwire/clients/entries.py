@@ -19,7 +19,7 @@ _COMMAND = re.compile(rf"/({SYSTEM}|{FORMER})/relay/(?:hook\.py|gate\.sh|waiter\
 _URL = re.compile(r"http://127\.0\.0\.1:\d+/hooks/[a-z-]+")
 
 
-class Member(msgspec.Struct, frozen=True):
+class MemberEntry(msgspec.Struct, frozen=True):
     """An object under our own name. Keys that a person added to it are left alone."""
 
     path: tuple[str, ...]
@@ -87,7 +87,7 @@ class Hooks(msgspec.Struct, frozen=True):
         return f"hooks.{self.event}"
 
 
-Entry: TypeAlias = Member | Item | Rule | Hooks
+Entry: TypeAlias = MemberEntry | Item | Rule | Hooks
 
 
 def our_hooks(document: Any, event: str) -> list[tuple[int, int, dict[str, Any]]]:

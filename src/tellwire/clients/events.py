@@ -61,7 +61,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Text given in the answer keeps the turn from ending."""
 
 
-class Turning(msgspec.Struct, frozen=True, kw_only=True):
+class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn of which no end was told, and where to look for one."""
 
     pid: int
@@ -71,11 +71,11 @@ class Turning(msgspec.Struct, frozen=True, kw_only=True):
     since: float
     """When a hook last told of it, in seconds of the wall clock."""
     began_at: float
-    word: str = ""
+    client_id: str = ""
     """The client's id of the turn, where it has one."""
 
 
-class Pulse(msgspec.Struct, frozen=True, kw_only=True):
+class TurnState(msgspec.Struct, frozen=True, kw_only=True):
     """What a client's own files tell of it, for the times in which no hook does."""
 
     state: Literal["idle", "busy", "waiting"]

@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from tellwire.clients.client import ENDPOINT, Programs, Room, Target
-from tellwire.clients.entries import Member
-from tellwire.clients.events import HookEvent, Pulse, Said, Turning, Verdict
+from tellwire.clients.client import ENDPOINT, Programs, Target, TextLimit
+from tellwire.clients.entries import MemberEntry
+from tellwire.clients.events import HookEvent, OpenTurn, Said, TurnState, Verdict
 from tellwire.clients.payloads import Hook, parse_payload, require_text_taken, require_tool_wanted
 from tellwire.clients.reader import listed, mapping, string
 from tellwire.relay.guard import REASON, filled
@@ -146,7 +146,7 @@ class PluginHooks:
     """The messages from and to our plugins."""
 
     def __init__(self, chars_max: int) -> None:
-        self.room = Room(chars_max)
+        self.room = TextLimit(chars_max)
 
     def parse(self, payload: Mapping[str, Any]) -> HookEvent:
         """What a plugin tells."""
@@ -189,7 +189,7 @@ class PluginTranscript:
         self._readers.renew(event.session, reader)
         return reader
 
-    def pulse(self, turn: Turning) -> Pulse | None:
+    def turn_state(self, turn: OpenTurn) -> TurnState | None:
         """Nothing: the plugin is inside, and tells how each turn ended."""
         del turn
         return None
@@ -213,4 +213,4 @@ def plugin_target(path: str, asset: Path, programs: Programs) -> Target:
     home = os.path.dirname(programs.marks)
     settings = {"endpoint": os.path.join(home, ENDPOINT), "server": list(programs.server)}
     text = asset.read_text(encoding="utf-8").replace(PLACEHOLDER, json.dumps(settings))
-    return Target(path=path, format="whole", entries=(Member(PATH, {"text": text}),))
+    return Target(path=path, format="whole", entries=(MemberEntry(PATH, {"text": text}),))

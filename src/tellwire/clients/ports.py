@@ -19,7 +19,7 @@ QUEUE_NAME = "tellwire.queue:"
 """How that name begins."""
 
 
-class Fetched(NamedTuple):
+class FetchedText(NamedTuple):
     """Mail as text for a model, and the call that it was leased to."""
 
     text: str = ""
@@ -28,12 +28,12 @@ class Fetched(NamedTuple):
     """For the human: the sender and the beginning of the text."""
 
 
-class OpenCall(Protocol):
+class OpenLease(Protocol):
     """Messages that were handed over, without evidence yet."""
 
     @property
-    def path(self) -> str:
-        """By which door."""
+    def channel(self) -> str:
+        """What carries them into the client."""
         ...
 
     @property
@@ -42,7 +42,7 @@ class OpenCall(Protocol):
         ...
 
 
-class Session(Protocol):
+class WakeableSession(Protocol):
     """A client's session, as far as waking it needs to know."""
 
     @property
@@ -51,8 +51,8 @@ class Session(Protocol):
         ...
 
     @property
-    def session(self) -> str:
-        """The client's id of it; empty if none is known."""
+    def conversation(self) -> str:
+        """The client's id of the conversation; empty if none is known."""
         ...
 
     @property
@@ -71,12 +71,12 @@ class Session(Protocol):
         ...
 
     @property
-    def open(self) -> Mapping[str, OpenCall]:
+    def open(self) -> Mapping[str, OpenLease]:
         """What it was given and has not shown yet, by the call."""
         ...
 
 
-class Shim(Protocol):
+class McpSession(Protocol):
     """An MCP session of a client: it is the agent."""
 
     @property
@@ -135,7 +135,7 @@ class SessionPort(Protocol):
         """The pane of the process that holds a socket; empty if it has none. Blocks for a moment."""
         ...
 
-    def meet(self, client: str, payload: Mapping[str, Any], words: list[str], since: float, /) -> None:
+    def meet(self, client: str, payload: Mapping[str, Any], processes: list[str], since: float, /) -> None:
         """A session is open, as a hook would have told."""
         ...
 
@@ -143,15 +143,15 @@ class SessionPort(Protocol):
         """A session is over: judge for the last time what it was given."""
         ...
 
-    def end_session(self, shim: Shim, agent: Agent, /) -> None:
+    def end_session(self, shim: McpSession, agent: Agent, /) -> None:
         """Nobody sees a session any more: it is over for the others."""
         ...
 
-    def book_of(self, agent: str, /) -> Session | None:
+    def session_of(self, agent: str, /) -> WakeableSession | None:
         """An agent's session."""
         ...
 
-    async def fetch_to_wake(self, session: Any, path: str, way: str, /) -> Fetched:
+    async def fetch_to_wake(self, session: Any, channel: str, path: str, /) -> FetchedText:
         """What waits for an agent that is idle, on a lease, as text for its model."""
         ...
 
@@ -165,14 +165,14 @@ class SessionPort(Protocol):
 
 
 class Waker(Protocol):
-    """One way to wake clients of one kind."""
+    """Wakes clients of one kind by one path."""
 
-    async def wake(self, book: Any, agent: Agent, /) -> bool:
+    async def wake(self, session: Any, agent: Agent, /) -> bool:
         """Start a turn that delivers waiting mail; False if that is not possible now."""
         ...
 
     def path_of(self, agent: Agent, /) -> PathRecord | None:
-        """Whether it is open now, for people; None if it is no way of this agent's client at all."""
+        """Whether it is open now, for people; None if this agent's client has no such path."""
         ...
 
 
@@ -180,13 +180,13 @@ class Waker(Protocol):
 class Queue(Protocol):
     """A waker that puts texts into a client's queue, and can look into it."""
 
-    async def look_after(self, book: Any, /) -> None:
+    async def look_after(self, session: Any, /) -> None:
         """See to it that what was queued is taken up, or is given back."""
         ...
 
 
 class Doors(NamedTuple):
-    """The ways to wake a client that are not a client's own."""
+    """Wakers that serve every kind of client."""
 
     waiter: Waker
     """A program that waits in the background for mail."""
@@ -196,14 +196,14 @@ class Doors(NamedTuple):
     """A line typed into its terminal."""
 
 
-class Threads(Protocol):
+class ClientThreads(Protocol):
     """Of a client whose process runs the sessions of several terminals: whose each of them is."""
 
-    def joined(self, shim: Shim, /) -> None:
+    def joined(self, shim: McpSession, /) -> None:
         """A session has joined."""
         ...
 
-    def know(self, shim: Shim, thread: str, /) -> None:
+    def know(self, shim: McpSession, thread: str, /) -> None:
         """A session serves this conversation."""
         ...
 
@@ -211,7 +211,7 @@ class Threads(Protocol):
         """The agent that a conversation is, if that is known for certain."""
         ...
 
-    async def expect(self, event: HookEvent, words: list[str], /) -> None:
+    async def expect(self, event: HookEvent, processes: list[str], /) -> None:
         """A hook has come, with these processes above it: know whose it is, and have its agent be there."""
         ...
 
@@ -222,13 +222,13 @@ def runs_one(pid: int) -> bool:
     return False
 
 
-def by_typing(port: SessionPort, doors: Doors, threads: Threads | None) -> list[Waker]:
+def by_typing(port: SessionPort, doors: Doors, threads: ClientThreads | None) -> list[Waker]:
     """Of a client that can only be typed to."""
     del port, threads
     return [doors.typing]
 
 
-def by_plugin(port: SessionPort, doors: Doors, threads: Threads | None) -> list[Waker]:
+def by_plugin(port: SessionPort, doors: Doors, threads: ClientThreads | None) -> list[Waker]:
     """Of a client with a plugin of ours."""
     del port, threads
     return [doors.plugin, doors.typing]

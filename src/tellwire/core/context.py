@@ -6,13 +6,13 @@ The engine fills it; nothing here is looked up by the rules themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import Contact
-from tellwire.core.record.queries import Entry, Query
+from tellwire.core.record.stored import Entry, FinalState, Header, Past, Query
 from tellwire.protocol.events import AnyEvent, CallRefused
 from tellwire.protocol.operations.agents import PathRecord
 from tellwire.protocol.operations.asking import AskAgent
@@ -43,9 +43,9 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """`agent`, `operator` or `script`."""
     agent: str = ""
     """The id of the agent it speaks as."""
-    holds: bool = False
+    is_own_client: bool = False
     """It is that agent's own client: the connection that gets its mail."""
-    above: str = ""
+    ancestor: str = ""
     """The id of the agent whose process it runs beneath; it can speak as no other."""
     process: str = ""
     """The calling process, as `pid.start`."""
@@ -58,40 +58,13 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     adrift: bool = False
     """It may have begun beneath an agent and been left to itself: it takes over nobody's name."""
 
-    def speaking_as(self, agent: str, *, holds: bool) -> Caller:
-        """The same process, as an agent."""
-        return msgspec.structs.replace(self, kind="agent", agent=agent, holds=holds)
-
-
-class Header(msgspec.Struct, frozen=True):
-    """What the store remembers of a message besides its body."""
-
-    seq: int
-    sender: str
-    sender_name: str
-    to: str
-    recipients: tuple[str, ...]
-    at: float
-
-
-class Settled(msgspec.Struct, frozen=True):
-    """A receipt in a final state, out of the store."""
-
-    state: str
-    evidence: str
-    at: float
-
-
-class Past(msgspec.Struct, frozen=True):
-    """One page of messages out of the store."""
-
-    messages: list[tuple[Header, MessageRecord]] = []
-    next: int = 0
-    """Go on below this sequence; 0 if nothing older can be found."""
+    def speaking_as(self, agent: str, *, is_own_client: bool) -> Caller:
+        """The same process, speaking as an agent."""
+        return msgspec.structs.replace(self, kind="agent", agent=agent, is_own_client=is_own_client)
 
 
 class Context(msgspec.Struct, kw_only=True):
-    """The surroundings of one decision."""
+    """Everything a decision may know besides the state; the lookups are made only if it asks."""
 
     caller: Caller
     now: float
@@ -100,13 +73,13 @@ class Context(msgspec.Struct, kw_only=True):
     group: str = ""
     header: Callable[[int], Header | None] = lambda _seq: None
     """Looks a message up in this tick, then in the store."""
-    settled: Callable[[int], dict[str, Settled]] = lambda _seq: {}
+    settled: Callable[[int], dict[str, FinalState]] = lambda _seq: {}
     """Final receipts of a message, by recipient id."""
     records: Callable[[list[int]], list[MessageRecord]] = lambda _seqs: []
     """Whole messages with their bodies, in the order asked for."""
     find: Callable[[Query], Past] = lambda _query: Past()
     """Messages of the past, newest first."""
-    receipts: Callable[[list[int]], dict[int, dict[str, Settled]]] = lambda _seqs: {}
+    receipts: Callable[[list[int]], dict[int, dict[str, FinalState]]] = lambda _seqs: {}
     """Final receipts of several messages, by recipient id."""
     entries: Callable[[int, int, int], list[Entry]] = lambda _after, _before, _limit: []
     """Events in order: the first behind `after` if it is set, else the last ones before `before`."""
@@ -119,6 +92,8 @@ class Context(msgspec.Struct, kw_only=True):
     last_seen: Callable[[str], float] = lambda _agent: 0.0
     activity: Callable[[str], str] = lambda _agent: ""
     """What an agent is doing, as far as its client tells."""
+    doing: Callable[[str], Doing] = lambda _agent: Doing()
+    """The same, with since when and what for."""
     prompted: Callable[[str], bool] = lambda _agent: False
     """Whether an agent is in a turn that its human began."""
     paths: Callable[[str], list[PathRecord]] = lambda _agent: []
@@ -131,6 +106,16 @@ class Context(msgspec.Struct, kw_only=True):
     """What an agent's current session has claimed and not confirmed."""
 
 
+class Doing(NamedTuple):
+    """What an agent is doing, as far as its client or program tells; never stored."""
+
+    word: str = ""
+    since: float = 0.0
+    """By the wall clock."""
+    wants: str = ""
+    """If it waits for its human: what for."""
+
+
 class Decision(msgspec.Struct, frozen=True):
     """What a command comes to: an answer, and the facts that make it true."""
 
@@ -140,7 +125,7 @@ class Decision(msgspec.Struct, frozen=True):
     """The bodies of the `MessageQueued` among the events, in order."""
 
 
-class HandOver(msgspec.Struct, frozen=True):
+class OfferWaiting(msgspec.Struct, frozen=True):
     """Command: hand waiting messages to an agent's connected client."""
 
     agent: str
@@ -195,7 +180,7 @@ class EndSession(msgspec.Struct, frozen=True):
 
 
 TurnOutcome: TypeAlias = Literal["ended", "errored", "interrupted", "waiting"]
-"""How a turn stands; `waiting` is for a person's answer, and the turn goes on."""
+"""How a turn ended; `waiting` is for a person's answer, and the turn goes on."""
 
 
 class ReportTurn(msgspec.Struct, frozen=True):
@@ -215,6 +200,8 @@ class ReportTurn(msgspec.Struct, frozen=True):
     """A person's word started the turn."""
     checkpoint: bool = False
     """It answers a checkpoint, and is nobody else's business."""
+    is_last: bool = False
+    """It broke off because the session ended."""
 
 
 class ReserveChild(msgspec.Struct, frozen=True):
@@ -241,7 +228,7 @@ class NoteChildStarted(msgspec.Struct, frozen=True):
 
 
 class NoteChildUp(msgspec.Struct, frozen=True):
-    """Command: a started child is up."""
+    """Command: a started child is up, and can be given its task."""
 
     agent: str
 
@@ -259,7 +246,7 @@ Ending: TypeAlias = Literal["asked", "exited", "killed"]
 
 
 class NoteChildEnd(msgspec.Struct, frozen=True):
-    """Command: the process of a child is gone."""
+    """Command: the process of a child has ended."""
 
     agent: str
     how: Ending
@@ -269,7 +256,7 @@ class NoteChildEnd(msgspec.Struct, frozen=True):
     """Its exit code, if that is known; of one that was asked something."""
 
 
-class SweepLineage(msgspec.Struct, frozen=True):
+class SweepChildren(msgspec.Struct, frozen=True):
     """Command: look whose children died or never came up, and whose claims are over."""
 
     begun: bool = False
@@ -309,6 +296,6 @@ class TellOperator(msgspec.Struct, frozen=True):
 
 
 class StartBroker(msgspec.Struct, frozen=True):
-    """Command: begin a broker's life."""
+    """Command: record that a broker has started."""
 
     version: str

@@ -14,10 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tellwire.core.agents import muting, renaming, roster, seats
-from tellwire.core.agents import register as agents
-from tellwire.core.children import lineage
-from tellwire.core.children.lineage import LineageCommand
+from tellwire.core.agents import peers, profile, register, roster, seats
+from tellwire.core.children import lifecycle, scopes, spawn
 from tellwire.core.context import (
     Context,
     Decision,
@@ -25,30 +23,36 @@ from tellwire.core.context import (
     ExpireDue,
     FetchFor,
     ForgetAbsent,
-    HandOver,
     MarkAlive,
     MarkSilent,
+    NoteChildEnd,
+    NoteChildFailed,
+    NoteChildStarted,
+    NoteChildUp,
     NoteEvidence,
     NoteRefusals,
+    OfferWaiting,
     PlaceSession,
     ReportTurn,
+    ReserveAsk,
+    ReserveChild,
     ReturnLease,
     StartBroker,
+    SweepChildren,
     TellOperator,
     TellOverdue,
 )
-from tellwire.core.links import link_roster, links, listeners, turns
-from tellwire.core.links.session_end import with_partings
-from tellwire.core.mail import fetching as taking
-from tellwire.core.mail import receipts, topics
-from tellwire.core.mail import send as mailboxes
+from tellwire.core.links import links, listeners, turns
+from tellwire.core.links.session_end import with_session_end
+from tellwire.core.mail import fetching, receipts, send, topics
 from tellwire.core.operator import needs
-from tellwire.core.record import audit, history
+from tellwire.core.record import audit, explain, history, overview, threads
 from tellwire.core.state import State
 from tellwire.protocol import events
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent
-from tellwire.protocol.events import links as conversations
+from tellwire.protocol.events import children as child_events
+from tellwire.protocol.events import links as link_events
 from tellwire.protocol.operations import OPERATIONS, AnyOperation
 from tellwire.protocol.operations.agents import (
     Done,
@@ -60,9 +64,12 @@ from tellwire.protocol.operations.agents import (
     UnregisterAgent,
     UpdateAgent,
 )
+from tellwire.protocol.operations.asking import AskAgent, CancelAsk
 from tellwire.protocol.operations.audit import ReadAudit
 from tellwire.protocol.operations.base import AGENT, Operation
-from tellwire.protocol.operations.feed import WatchFeed
+from tellwire.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
+from tellwire.protocol.operations.explain import ExplainMessage, GetMessage, ReadThread
+from tellwire.protocol.operations.feed import Overview, ReportActivity, WatchFeed
 from tellwire.protocol.operations.history import ReadHistory, SearchMessages
 from tellwire.protocol.operations.links import (
     AddMember,
@@ -83,10 +90,12 @@ from tellwire.protocol.operations.messages import (
     TakeMessages,
 )
 from tellwire.protocol.operations.needs import AnswerMessage, ListNeeds
-from tellwire.protocol.operations.topics import Subscribe, Unsubscribe
+from tellwire.protocol.operations.peers import ListPeers, MeshPolicy, RegisterPeer, RemovePeer, SendToPeer
+from tellwire.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
+from tellwire.protocol.operations.topics import ListTopics, Subscribe, Unsubscribe
 
 OwnCommand: TypeAlias = (
-    HandOver
+    OfferWaiting
     | FetchFor
     | NoteEvidence
     | ReturnLease
@@ -101,7 +110,13 @@ OwnCommand: TypeAlias = (
     | TellOperator
     | NoteRefusals
     | StartBroker
-    | LineageCommand
+    | ReserveChild
+    | ReserveAsk
+    | NoteChildStarted
+    | NoteChildUp
+    | NoteChildFailed
+    | NoteChildEnd
+    | SweepChildren
 )
 Command: TypeAlias = AnyOperation | OwnCommand
 Decider: TypeAlias = Callable[[State, Any, Context], Decision]
@@ -113,93 +128,132 @@ def _decide_heartbeat(_state: State, _operation: Heartbeat, _context: Context) -
 
 
 DECIDERS: dict[type, Decider] = {
-    RegisterAgent: with_partings(agents.decide_register),
-    UpdateAgent: with_partings(renaming.decide_update),
-    MuteAgent: muting.decide_mute,
-    UnregisterAgent: with_partings(agents.decide_unregister),
+    RegisterAgent: with_session_end(register.decide_register),
+    UpdateAgent: with_session_end(profile.decide_update),
+    MuteAgent: profile.decide_mute,
+    UnregisterAgent: with_session_end(register.decide_unregister),
     Heartbeat: _decide_heartbeat,
     ListAgents: roster.decide_list,
     GetAgent: roster.decide_get,
-    SendMessage: mailboxes.decide_send,
+    SendMessage: send.decide_send,
     ClaimMessages: receipts.decide_claim,
     ConfirmMessages: receipts.decide_confirm,
-    TakeMessages: taking.decide_take,
+    TakeMessages: fetching.decide_take,
     PeekMessages: receipts.decide_peek,
     MessageStatus: receipts.decide_status,
     ListNeeds: needs.decide_needs,
     AnswerMessage: needs.decide_answer,
     Subscribe: topics.decide_subscribe,
     Unsubscribe: topics.decide_unsubscribe,
+    ListTopics: topics.decide_list_topics,
     OpenLink: links.decide_open,
     AddMember: links.decide_add,
     LeaveLink: links.decide_leave,
     CloseLink: links.decide_close,
     ResumeLink: links.decide_resume,
-    ListLinks: link_roster.decide_list,
+    ListLinks: links.decide_list,
     LinkHistory: history.decide_link_history,
     Listen: listeners.decide_listen,
     Unlisten: listeners.decide_unlisten,
     MarkCheckpoint: turns.decide_checkpoint,
     TellOverdue: listeners.decide_overdue,
     TellOperator: audit.decide_tell_operator,
+    GetMessage: explain.decide_get_message,
+    ExplainMessage: explain.decide_explain,
+    ReadThread: threads.decide_thread,
     ReadHistory: history.decide_history,
     SearchMessages: history.decide_search,
     ReadAudit: audit.decide_audit,
     WatchFeed: audit.decide_watch,
-    HandOver: receipts.decide_hand_over,
-    FetchFor: taking.decide_fetch,
-    NoteEvidence: taking.decide_evidence,
-    ReturnLease: taking.decide_return,
+    Overview: overview.decide_overview,
+    ReportActivity: overview.decide_report_activity,
+    OfferWaiting: receipts.decide_offer,
+    FetchFor: fetching.decide_fetch,
+    NoteEvidence: fetching.decide_evidence,
+    ReturnLease: fetching.decide_return,
     ReportTurn: turns.decide_report,
     ExpireDue: receipts.decide_expire,
-    PlaceSession: with_partings(seats.decide_place),
-    EndSession: with_partings(agents.decide_end_session),
-    MarkSilent: agents.decide_silent,
-    MarkAlive: agents.decide_alive,
-    ForgetAbsent: with_partings(agents.decide_forget_absent),
+    PlaceSession: with_session_end(seats.decide_place),
+    EndSession: with_session_end(register.decide_end_session),
+    MarkSilent: register.decide_silent,
+    MarkAlive: register.decide_alive,
+    ForgetAbsent: with_session_end(register.decide_forget_absent),
     NoteRefusals: audit.decide_note_refusals,
-    StartBroker: agents.decide_start_broker,
-    **lineage.DECIDERS,
+    StartBroker: register.decide_start_broker,
+    RegisterPeer: peers.decide_register_peer,
+    RemovePeer: peers.decide_remove_peer,
+    ListPeers: peers.decide_list_peers,
+    SendToPeer: peers.decide_send_to_peer,
+    MeshPolicy: peers.decide_policy,
+    ClaimScope: scopes.decide_claim_scope,
+    ReleaseScope: scopes.decide_release_scope,
+    WhoOwns: scopes.decide_who_owns,
+    ListScopes: scopes.decide_list_scopes,
+    SpawnAgent: spawn.decide_spawn,
+    ReserveChild: spawn.decide_reserve,
+    AskAgent: spawn.decide_ask,
+    ReserveAsk: spawn.decide_reserve_ask,
+    CancelAsk: with_session_end(spawn.decide_cancel_ask),
+    StopAgent: with_session_end(spawn.decide_stop_agent),
+    ListChildren: lifecycle.decide_list_children,
+    NoteChildStarted: spawn.decide_child_started,
+    NoteChildUp: spawn.decide_child_up,
+    NoteChildFailed: with_session_end(spawn.decide_child_failed),
+    NoteChildEnd: with_session_end(spawn.decide_child_end),
+    SweepChildren: with_session_end(spawn.decide_sweep),
 }
 
 CALLERS: dict[type, frozenset[str]] = {kind: kind.callers for kind in OPERATIONS.values()}
 
 APPLIERS: dict[type, Applier] = {
-    events.BrokerStarted: agents.apply_broker_started,
-    events.AgentRegistered: agents.apply_registered,
-    events.SessionStarted: agents.apply_session_started,
+    events.BrokerStarted: register.apply_broker_started,
+    events.AgentRegistered: register.apply_registered,
+    events.SessionStarted: register.apply_session_started,
     events.SessionPlaced: seats.apply_placed,
-    events.AgentUpdated: renaming.apply_updated,
-    events.AgentOnline: agents.apply_online,
-    events.AgentOffline: agents.apply_offline,
-    events.AgentMuted: muting.apply_muted,
-    events.AgentForgotten: agents.apply_forgotten,
-    events.MessageQueued: mailboxes.apply_queued,
+    events.AgentUpdated: profile.apply_updated,
+    events.AgentOnline: register.apply_online,
+    events.AgentOffline: register.apply_offline,
+    events.AgentMuted: profile.apply_muted,
+    events.AgentForgotten: register.apply_forgotten,
+    events.MessageQueued: send.apply_queued,
     events.MessagesDelivered: receipts.apply_delivered,
-    events.MessagesReturned: taking.apply_returned,
+    events.MessagesReturned: fetching.apply_returned,
     events.MessagesRead: receipts.apply_read,
     events.MessageAnswered: receipts.apply_answered,
     events.MessagesExpired: receipts.apply_expired,
     events.TopicJoined: topics.apply_topic_joined,
     events.TopicLeft: topics.apply_topic_left,
-    conversations.TurnEnded: turns.apply_turn_ended,
-    conversations.CheckpointMarked: turns.apply_checkpoint,
-    conversations.LinkOpened: links.apply_opened,
-    conversations.LinkJoined: links.apply_joined,
-    conversations.LinkLeft: links.apply_left,
-    conversations.LinkPaused: links.apply_paused,
-    conversations.LinkResumed: links.apply_resumed,
-    conversations.LinkClosed: links.apply_closed,
-    conversations.ListenerAdded: listeners.apply_added,
-    conversations.ListenerRemoved: listeners.apply_removed,
-    conversations.AgentOverdue: listeners.apply_overdue,
+    link_events.TurnEnded: turns.apply_turn_ended,
+    link_events.CheckpointMarked: turns.apply_checkpoint,
+    link_events.LinkOpened: links.apply_opened,
+    link_events.LinkJoined: links.apply_joined,
+    link_events.LinkLeft: links.apply_left,
+    link_events.LinkPaused: links.apply_paused,
+    link_events.LinkResumed: links.apply_resumed,
+    link_events.LinkClosed: links.apply_closed,
+    link_events.ListenerAdded: listeners.apply_added,
+    link_events.ListenerRemoved: listeners.apply_removed,
+    link_events.AgentOverdue: listeners.apply_overdue,
     events.CallRefused: audit.apply_refused,
-    **lineage.APPLIERS,
+    child_events.PeersJoined: peers.apply_peers_joined,
+    child_events.PeersParted: peers.apply_peers_parted,
+    child_events.PolicySet: peers.apply_policy,
+    child_events.ScopeClaimed: scopes.apply_scope_claimed,
+    child_events.ScopeReleased: scopes.apply_scope_released,
+    child_events.ScopeSubDelegated: lifecycle.apply_sub_delegated,
+    child_events.ChildReserved: lifecycle.apply_child_reserved,
+    child_events.ChildStarted: lifecycle.apply_child_started,
+    child_events.ChildConfirmed: lifecycle.apply_child_confirmed,
+    child_events.ChildReported: lifecycle.apply_child_reported,
+    child_events.ChildUnheard: lifecycle.apply_child_unheard,
+    child_events.ChildFailed: lifecycle.apply_child_failed,
+    child_events.ChildStopAsked: lifecycle.apply_stop_asked,
+    child_events.ChildEnded: lifecycle.apply_child_ended,
 }
 
 
 def decide(state: State, command: Command, context: Context) -> Decision:
-    """Answer a command; the state stays as it is.
+    """Answer a command without changing the state.
 
     Raises:
         TellwireError: the command is refused.
@@ -212,7 +266,7 @@ def decide(state: State, command: Command, context: Context) -> Decision:
 
 
 def apply(state: State, event: AnyEvent) -> None:
-    """Take one fact over; whatever its audience (AUD-2)."""
+    """Apply one event, whatever its audience (AUD-2)."""
     state.seq += 1
     APPLIERS[type(event)](state, event)
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from tellwire.protocol.addresses import ID
+from tellwire.core.limits import Limits
+from tellwire.protocol.addresses import ID, OPERATOR
 from tellwire.protocol.operations.scopes import ScopeRule
 
 SNAPSHOT_VERSION = 1
@@ -31,9 +32,9 @@ class Receipt(msgspec.Struct, gc=False):
     weak: bool = False
     """It begins no turn."""
     quotes: bool = False
-    """Nobody sent it, but the words are an agent's, and stand in the frame of one."""
+    """Nobody sent it, but the words are an agent's, and are framed as such."""
     hops: int = 0
-    """So many turns in a row, each begun by a message of the one before, led to it."""
+    """How many turns in a row, each begun by a message of the one before, led to it."""
 
 
 class Request(msgspec.Struct, gc=False):
@@ -78,7 +79,7 @@ class Member(msgspec.Struct, kw_only=True):
 
 
 class Link(msgspec.Struct, kw_only=True):
-    """A conversation that agents share."""
+    """A conversation that agents share, with all who are or were in it."""
 
     id: str
     members: dict[str, Member]
@@ -97,12 +98,12 @@ class Link(msgspec.Struct, kw_only=True):
     """Who said the last thing, if that was nothing but an acknowledgement."""
 
     def here(self) -> list[str]:
-        """The ids of those who are in."""
+        """The ids of the current members."""
         return [agent for agent, member in self.members.items() if not member.left_at]
 
 
 class Agent(msgspec.Struct, kw_only=True):
-    """One agent and its mailbox."""
+    """An agent: its session, its inbox, and whom it is connected with."""
 
     id: str
     name: str
@@ -136,7 +137,7 @@ class Agent(msgspec.Struct, kw_only=True):
     earliest: float = inf
     """No pending message expires before this; it may be too early, never too late."""
     calls: dict[str, int] = {}
-    """Of a session that fetches its mail: from the word of a call to the lease it got."""
+    """Of a session that fetches its mail: the lease that each call got, by the call's id."""
     requests: dict[str, Request] = {}
     request_floor_us: int = -1
     """Keys born at or before this are no longer remembered."""
@@ -152,7 +153,7 @@ class Agent(msgspec.Struct, kw_only=True):
     hops: int = 0
     """The same of its turn under way; below 0 if new work began that."""
     checkpoint: int = 0
-    """After so many ends of turns one was nobody else's business; 0 if none will be."""
+    """The turn that ends as this one counts down to 0 is a checkpoint, and is not reported; 0 if none is."""
     links: dict[str, None] = {}
     """The links it is in."""
     heard: dict[int, Heard] = {}
@@ -165,8 +166,25 @@ class Agent(msgspec.Struct, kw_only=True):
     """Since when its listeners wait for the end of a turn, on the awake clock; below 0: they were told."""
 
     def is_muted(self, now: float) -> bool:
-        """Whether it is to be left alone now."""
+        """Whether it must not be woken now."""
         return self.muted and (not self.muted_until or now < self.muted_until)
+
+    def has_room(self, size: int, limits: Limits, *, more: int = 0) -> bool:
+        """Whether a message of `size` fits into the inbox, with `more` others on their way into it."""
+        messages_max = limits.operator_messages_max if self.name == OPERATOR else limits.mailbox_messages_max
+        return (
+            len(self.pending) + len(self.leased) + more < messages_max
+            and self.pending_bytes + self.leased_bytes + size <= limits.mailbox_bytes_max
+        )
+
+    def has_reserve(self, size: int, limits: Limits, *, more: int = 0) -> bool:
+        """The same for what is told nowhere else: others cannot fill the whole inbox against it."""
+        messages_max = limits.operator_messages_max if self.name == OPERATOR else limits.mailbox_messages_max
+        bytes_max = limits.mailbox_bytes_max + limits.reserve_bytes_max
+        return (
+            len(self.pending) + len(self.leased) + more < messages_max + limits.reserve_messages_max
+            and self.pending_bytes + self.leased_bytes + size <= bytes_max
+        )
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -204,7 +222,7 @@ class Child(msgspec.Struct, kw_only=True):
     asked: bool = False
     """It is there for one question: its first final words are the answer, and then it ends."""
     unheard: bool = False
-    """Its parent had no room for what it said last, and is to be told where that is."""
+    """Its parent had no room for what it said last, and has to be told where to find it."""
 
 
 class EndedChild(msgspec.Struct, frozen=True):
@@ -218,7 +236,7 @@ class EndedChild(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, kw_only=True):
-    """Everything, as of event `seq`."""
+    """The whole state, as of event `seq`."""
 
     version: int = SNAPSHOT_VERSION
     seq: int = 0
@@ -236,7 +254,7 @@ class State(msgspec.Struct, kw_only=True):
     topics: dict[str, dict[str, None]] = {}
     """From a topic to the ids of its subscribers, in the order they joined."""
     peers: dict[str, dict[str, None]] = {}
-    """From an agent's id to those of its peers; what stands in one stands in the other too."""
+    """From an agent's id to those of its peers; always in both directions."""
     policies: dict[str, str] = {}
     """From a group to its policy, where that is not `open`."""
     claims: dict[str, list[Claim]] = {}
@@ -245,7 +263,7 @@ class State(msgspec.Struct, kw_only=True):
     """By their own ids."""
     ended: dict[str, EndedChild] = {}
     """The last children that ended, by their own ids, oldest first."""
-    offspring: dict[str, dict[str, None]] = {}
+    children_of: dict[str, dict[str, None]] = msgspec.field(default_factory=dict, name="offspring")
     """From an agent's id to those of its children and of theirs, as far as it was told."""
 
     asked: dict[int, Question] | msgspec.UnsetType = msgspec.UNSET
@@ -257,10 +275,10 @@ class State(msgspec.Struct, kw_only=True):
     listened: dict[str, None] = {}
     """The ids of agents that somebody listens to."""
     disowned: dict[str, None] = {}
-    """Processes that were an agent's own and are no more, oldest first: what is beneath is no person's."""
+    """Processes that were an agent's own, oldest first: what runs below them is not a person."""
 
     def find(self, name: str) -> Agent | None:
-        """The agent of that name."""
+        """The agent that has this name now."""
         return self.agents.get(self.names.get(name.lower(), ""))
 
     def reach(self, word: str) -> Agent | None:
@@ -287,7 +305,6 @@ class State(msgspec.Struct, kw_only=True):
 
 
 def format_snapshot(state: State) -> bytes:
-    """Encode the whole state."""
     return msgspec.msgpack.encode(state)
 
 

@@ -9,11 +9,11 @@ import msgspec
 
 from tellwire.clients.client import Client, Target
 from tellwire.clients.entries import Hooks, reach
+from tellwire.install.client_program import InstalledClient, complaint, format_version
 from tellwire.install.entries import find_lacks, has_some
 from tellwire.install.files import look
 from tellwire.install.former import find_former, former_plugins
 from tellwire.install.plan import read_target
-from tellwire.install.versions import Found, complaint, format_version
 from tellwire.protocol.addresses import FORMER
 from tellwire.protocol.errors import TellwireError
 
@@ -45,7 +45,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     fine: bool
 
 
-def check(client: Client, targets: Sequence[Target], found: Found) -> Report:
+def check(client: Client, targets: Sequence[Target], found: InstalledClient) -> Report:
     """Check all files of a client's configuration."""
     files: list[FileState] = []
     notes: list[str] = []

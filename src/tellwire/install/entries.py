@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-from tellwire.clients.entries import Entry, Hooks, Item, Member, Rule, listed_at, our_hooks, reach
+from tellwire.clients.entries import Entry, Hooks, Item, MemberEntry, Rule, listed_at, our_hooks, reach
 
 
 class Lack(NamedTuple):
@@ -28,7 +28,7 @@ def find_lacks(document: Any, entries: Sequence[Entry]) -> list[Lack]:
 def has(document: Any, entry: Entry) -> bool:
     """Whether the entry is there as it should be."""
     there = reach(document, entry.path)
-    if isinstance(entry, Member):
+    if isinstance(entry, MemberEntry):
         return isinstance(there, dict) and all(
             _same(cast("dict[str, Any]", there).get(key), value) for key, value in entry.value.items()
         )

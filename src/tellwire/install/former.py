@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tellwire.clients.client import SERVER, Target
-from tellwire.clients.entries import Entry, Hooks, Item, Member, Rule, name_in_hook, our_hooks, reach
+from tellwire.clients.entries import Entry, Hooks, Item, MemberEntry, Rule, name_in_hook, our_hooks, reach
 from tellwire.install.entries import has, has_some, hook_events
 from tellwire.install.files import read_bytes
 from tellwire.install.records import Records, load_records
@@ -50,7 +50,7 @@ def find_former(target: Target, document: Any) -> tuple[Entry, ...]:
     servers = [
         entry
         for entry in others
-        if isinstance(entry, Member) and _is_ours(entry, reach(document, entry.path))
+        if isinstance(entry, MemberEntry) and _is_ours(entry, reach(document, entry.path))
     ]
     if not hooks and not servers:
         return ()
@@ -82,7 +82,7 @@ def former_words(words: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_ours(entry: Member, there: Any) -> bool:
+def _is_ours(entry: MemberEntry, there: Any) -> bool:
     return SHIM in str(there) or (there is not None and there == entry.value)
 
 
@@ -101,6 +101,6 @@ def _renamed(entry: Entry) -> Entry | None:
         then: Entry = msgspec.structs.replace(entry, value=entry.value.replace(SERVER, FORMER))
     else:
         path = tuple(key.replace(SERVER, FORMER) for key in entry.path)
-        value = former_words(entry.value) if isinstance(entry, Member) else entry.value
+        value = former_words(entry.value) if isinstance(entry, MemberEntry) else entry.value
         then = msgspec.structs.replace(entry, path=path, value=value)
     return None if then == entry else then

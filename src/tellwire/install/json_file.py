@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from tellwire.clients.entries import Entry, Hooks, Item, Member, Rule, our_hooks, reach
+from tellwire.clients.entries import Entry, Hooks, Item, MemberEntry, Rule, our_hooks, reach
 from tellwire.install import jsonc
 from tellwire.install.entries import has, hook_events, well_grouped
 from tellwire.install.records import Record
@@ -75,7 +75,7 @@ def _put(text: str, document: Any, entry: Entry) -> str:
         if isinstance(whole, str):
             return jsonc.replace(text, entry.path[:-1], {"*": whole, entry.path[-1]: entry.value})
         return _set(text, document, path=entry.path, value=entry.value)
-    if isinstance(entry, Member):
+    if isinstance(entry, MemberEntry):
         there = reach(document, entry.path)
         if not isinstance(there, dict):
             return _set(text, document, path=entry.path, value=entry.value)
@@ -121,7 +121,7 @@ def _strip_hooks(text: str, event: str, record: Record | None) -> str:
     return _prune(text, ("hooks", event), record) if ours else text
 
 
-def _strip_member(text: str, entry: Member | Rule, record: Record | None) -> str:
+def _strip_member(text: str, entry: MemberEntry | Rule, record: Record | None) -> str:
     before = {} if record is None else record.previous
     holder = ".".join(entry.path[:-1])
     document = jsonc.parse(text).value

@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import msgspec
 
-from tellwire.clients.client import SERVER, Client, Place, Target
-from tellwire.clients.entries import Entry, Hooks, Member, Rule, our_hooks, reach
+from tellwire.clients.client import SERVER, Client, InstallPlace, Target
+from tellwire.clients.entries import Entry, Hooks, MemberEntry, Rule, our_hooks, reach
 from tellwire.install.entries import find_lacks, foreign, has_some, hook_events
 from tellwire.install.files import Snapshot, backup_name, check_writable, look, read_bytes
+from tellwire.install.formats import format_of
 from tellwire.install.former import find_former, former_plugins, former_words
 from tellwire.install.jsonc import BadTextError
 from tellwire.install.records import Record, Records, digest
-from tellwire.install.spec import dialect_of
 from tellwire.protocol.errors import TellwireError
 
 BOM = "\ufeff"
@@ -42,7 +42,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_install(
     client: Client,
-    place: Place,
+    place: InstallPlace,
     targets: Sequence[Target],
     records: Records,
     former: Records = NO_RECORDS,
@@ -122,7 +122,7 @@ def read_target(target: Target, seen: Snapshot) -> tuple[str, str, Any]:
     bom = BOM if text.startswith(BOM) else ""
     text = text.removeprefix(BOM)
     try:
-        document = dialect_of(target).load(text)
+        document = format_of(target).load(text)
     except BadTextError as error:
         raise _bad(target.path, error) from error
     if not isinstance(document, dict):
@@ -151,7 +151,7 @@ def shorten(path: str, home: str) -> str:
 def _apply(target: Target, text: str) -> str:
     if not text.strip() and target.trimmings:
         text = msgspec.json.format(msgspec.json.encode(target.trimmings), indent=2).decode() + "\n"
-    return dialect_of(target).apply(text, target.entries)
+    return format_of(target).apply(text, target.entries)
 
 
 def _encoded(target: Target, text: str) -> bytes:
@@ -162,7 +162,7 @@ def _encoded(target: Target, text: str) -> bytes:
         raise TellwireError("bad_request", words, "Move tellwire, or its home, to another folder.") from error
 
 
-def _mode(place: Place, seen: Snapshot) -> int:
+def _mode(place: InstallPlace, seen: Snapshot) -> int:
     """A file's own mode; a new one is its owner's, but for what a project shares."""
     if seen.data is None:
         return 0o644 if place.scope == "project" else 0o600
@@ -170,9 +170,9 @@ def _mode(place: Place, seen: Snapshot) -> int:
 
 
 def _record(
-    client: Client, place: Place, *, target: Target, seen: Snapshot, text: str, old: Record | None
+    client: Client, place: InstallPlace, *, target: Target, seen: Snapshot, text: str, old: Record | None
 ) -> Record:
-    document = dialect_of(target).load(text)
+    document = format_of(target).load(text)
     added = tuple(lack.label for lack in find_lacks(document, target.entries))
     made = tuple(path for path in _holders(target.entries) if reach(document, path) is None)
     if old is not None:
@@ -200,7 +200,7 @@ def _holders(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
     """Every object and list that the entries need around them."""
     found: list[tuple[str, ...]] = []
     for entry in entries:
-        path = entry.path if not isinstance(entry, Member | Rule) else entry.path[:-1]
+        path = entry.path if not isinstance(entry, MemberEntry | Rule) else entry.path[:-1]
         found += [path[:size] for size in range(1, len(path) + 1) if path[:size] not in found]
     return found
 
@@ -209,12 +209,12 @@ def _previous(target: Target, text: str, document: Any) -> dict[str, str]:
     """What stands in the place of our entries and is not ours."""
     found: dict[str, str] = {}
     for entry in target.entries:
-        if isinstance(entry, Member | Rule) and not _looks_ours(reach(document, entry.path)):
-            source = dialect_of(target).source_at(text, entry.path)
+        if isinstance(entry, MemberEntry | Rule) and not _looks_ours(reach(document, entry.path)):
+            source = format_of(target).source_at(text, entry.path)
             if source:
                 found[entry.label] = source
         if isinstance(entry, Rule) and isinstance(reach(document, entry.path[:-1]), str):
-            found[".".join(entry.path[:-1])] = dialect_of(target).source_at(text, entry.path[:-1])
+            found[".".join(entry.path[:-1])] = format_of(target).source_at(text, entry.path[:-1])
     return found
 
 
@@ -285,7 +285,7 @@ def _cleared(target: Target, seen: Snapshot, record: Record | None) -> bytes | N
         if copy is not None and digest(copy) == record.before_sha256:
             return copy
     bom, text, document = read_target(target, seen)
-    after = _edited(target, lambda: dialect_of(target).strip(text, target.entries, record, target.path))
+    after = _edited(target, lambda: format_of(target).strip(text, target.entries, record, target.path))
     if after == text:
         return seen.data
     _prove(target, document, after, installed=False, record=record)
@@ -296,7 +296,7 @@ def _cleared(target: Target, seen: Snapshot, record: Record | None) -> bytes | N
 
 def _is_hollow(target: Target, text: str) -> bool:
     """Whether nothing is left, not even a comment."""
-    rest = dialect_of(target).load(text)
+    rest = format_of(target).load(text)
     kept = {key: value for key, value in rest.items() if target.trimmings.get(key) != value}
     return not kept and "//" not in text.replace("://", "") and "/*" not in text and "#" not in text
 
@@ -313,7 +313,7 @@ def _edited(target: Target, edit: Callable[[], str]) -> str:
 
 def _prove(target: Target, before: Any, text: str, *, installed: bool, record: Record | None = None) -> None:
     """Nothing foreign may differ, and everything of ours must be there, or nothing."""
-    after = dialect_of(target).load(text)
+    after = format_of(target).load(text)
     trimmed = {key: value for key, value in after.items() if key in before or key not in target.trimmings}
     same = _foreign(before, target) == _foreign(trimmed, target)
     if installed:
@@ -324,7 +324,7 @@ def _prove(target: Target, before: Any, text: str, *, installed: bool, record: R
         fine = not hooks and not any(
             has_some(after, entry)
             for entry in target.entries
-            if isinstance(entry, Member) and entry.label not in kept
+            if isinstance(entry, MemberEntry) and entry.label not in kept
         )
     if not same or not fine:
         raise TellwireError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tellwire.clients.codex.trust import event_word, trust_keys
-from tellwire.clients.entries import Entry, Hooks, Member, is_our_hook, our_hooks, reach
+from tellwire.clients.entries import Entry, Hooks, MemberEntry, is_our_hook, our_hooks, reach
 from tellwire.install import toml_text
 from tellwire.install.entries import has, hook_events, well_grouped
 from tellwire.install.jsonc import BadTextError
@@ -35,7 +35,7 @@ class TomlText:
             document = self.load(text)
             if has(document, entry):
                 continue
-            put = _put_member(text, document, entry) if isinstance(entry, Member) else text
+            put = _put_member(text, document, entry) if isinstance(entry, MemberEntry) else text
             put = _put_hooks(text, document, entry) if isinstance(entry, Hooks) else put
             try:
                 self.load(put)
@@ -49,7 +49,7 @@ class TomlText:
         for event in hook_events(self.load(text)):
             text = _strip_hooks(text, event, path)
         for entry in entries:
-            if not isinstance(entry, Member):
+            if not isinstance(entry, MemberEntry):
                 continue
             ours = _within(text, entry.path)
             if not ours and reach(self.load(text), entry.path) is not None:
@@ -67,7 +67,7 @@ class TomlText:
         return "".join(text[section.start : section.end] for section in _within(text, path))
 
 
-def _put_member(text: str, document: Any, entry: Member) -> str:
+def _put_member(text: str, document: Any, entry: MemberEntry) -> str:
     if reach(document, entry.path) is None:
         return toml_text.append(text, [(entry.path, False, entry.value)])
     for key, value in entry.value.items():

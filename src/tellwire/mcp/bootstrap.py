@@ -4,11 +4,16 @@ Loading takes half a second, more on a busy machine, and some clients wait no lo
 tools: their first turn would go without. A session begins with the same few questions, and their answers are
 known: the handshake, the list of tools, a ping. They are given here, exactly as the SDK gives them (a test
 compares); the SDK is told of the handshake when it is there. Anything else, or unusual, waits for it.
+
+The same answers are left in the home for shims that get none from a broker (`relay/alone` reads them). Those
+name no agent and no label: who joins later is told by its next result.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -17,12 +22,16 @@ from tellwire.mcp.dialects import DIALECTS
 from tellwire.mcp.dialects.tool import Tool, tools_of
 from tellwire.mcp.forms import form_of
 from tellwire.mcp.instructions import instructions
-from tellwire.mcp.membership import Joining
+from tellwire.mcp.membership import Membership
 from tellwire.mcp.session import ShimSession
 from tellwire.protocol.errors import TellwireError
-from tellwire.protocol.relay import ShimLine
+from tellwire.protocol.relay import ALL, CORE, ShimLine
+from tellwire.relay.alone import FILE
+from tellwire.system.files import write_atomically
 from tellwire.system.tasks import alongside
 from tellwire.version import VERSION
+
+log = logging.getLogger("tellwire.shims")
 
 SERVER = {"name": "tellwire", "version": VERSION}
 CAPABILITIES = {"tools": {"listChanged": False}}
@@ -40,12 +49,12 @@ STAMP = {
 }
 
 
-class Early:
+class HandshakeResponder:
     """What one session hears before the SDK is loaded."""
 
-    def __init__(self, session: ShimSession, joining: Joining) -> None:
+    def __init__(self, session: ShimSession, membership: Membership) -> None:
         self._session = session
-        self._joining = joining
+        self._membership = membership
         self._dialect = DIALECTS[session.hello.dialect]
         self._is_open = False
         """The handshake is done."""
@@ -55,12 +64,12 @@ class Early:
     async def run(self, loading: asyncio.Task[Any]) -> None:
         """Answer what can be answered, in order, until the SDK is loaded or something else comes."""
         session = self._session
-        while not loading.done() and not session.leaving:
-            if not session.lines:
-                session.arrived.clear()
-                with alongside(session.arrived.wait()) as arrived:
+        while not loading.done() and not session.connection.leaving:
+            if not session.connection.lines:
+                session.connection.arrived.clear()
+                with alongside(session.connection.arrived.wait()) as arrived:
                     await asyncio.wait((arrived, loading), return_when=asyncio.FIRST_COMPLETED)
-            elif not await self._take(session.lines[0]):
+            elif not await self._take(session.connection.lines[0]):
                 return
 
     async def _take(self, line: ShimLine) -> bool:
@@ -131,18 +140,18 @@ class Early:
         }
 
     async def _join(self, info: dict[str, Any]) -> None:
-        self._joining.meet(info)
+        self._membership.meet(info)
         if self._dialect.joins or self._session.hello.name:
             try:
-                await self._joining.ensure()
+                await self._membership.ensure()
             except TellwireError:
                 return  # its first call tells why
 
     def _instructions(self) -> str:
         agent = self._session.agent
         name = "" if agent is None else agent.name
-        label = self._session.tell_label(shown=self._joining.client.shows and self._dialect.labels)
-        return instructions(self._dialect, name, self._joining.note if name else "", label)
+        label = self._membership.tell_label(shown=self._membership.client.shows and self._dialect.labels)
+        return instructions(self._dialect, name, self._membership.note if name else "", label)
 
 
 def describe(tool: Tool) -> dict[str, Any]:
@@ -159,6 +168,34 @@ def describe(tool: Tool) -> dict[str, Any]:
         },
     }
     return {**data, "_meta": {"anthropic/alwaysLoad": True}} if tool.at_hand else data
+
+
+def save_first_answers(home: Path) -> None:
+    """Leave them there, unless they are."""
+    data = msgspec.json.encode(first_answers())
+    path = home / FILE
+    try:
+        if path.exists() and path.read_bytes() == data:
+            return
+        write_atomically(path, data)
+    except OSError as error:
+        log.warning("the first answers could not be left for shims: %s", error)
+
+
+def first_answers() -> dict[str, Any]:
+    """For each dialect and choice of tools, what a client hears first."""
+    found: dict[str, Any] = {"versions": HANDSHAKES}
+    for name, dialect in DIALECTS.items():
+        for tools in (CORE, ALL):
+            found[f"{name} {tools}"] = {
+                "initialize": {
+                    "capabilities": CAPABILITIES,
+                    "instructions": instructions(dialect, ""),
+                    "serverInfo": SERVER,
+                },
+                "tools": [describe(tool) for tool in tools_of(dialect, tools).values()],
+            }
+    return found
 
 
 def _is_info(info: Any) -> bool:

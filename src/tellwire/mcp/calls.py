@@ -14,12 +14,13 @@ from tellwire.mcp.dialects import children as child_answers
 from tellwire.mcp.dialects import f2
 from tellwire.mcp.dialects import links as link_answers
 from tellwire.mcp.dialects import tellwire as answers
-from tellwire.mcp.dialects.answer import Answer, refusal, with_waiting
+from tellwire.mcp.dialects.answer import Answer, refusal, say_reply, with_waiting
 from tellwire.mcp.dialects.tellwire import Voice
 from tellwire.mcp.dialects.tool import Dialect, Tool, tools_of
-from tellwire.mcp.forms import form_of, resolve_paths
-from tellwire.mcp.membership import Joining
+from tellwire.mcp.forms import form_of
+from tellwire.mcp.membership import Membership
 from tellwire.mcp.session import ShimSession
+from tellwire.paths import canonical
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import (
     AgentList,
@@ -30,7 +31,6 @@ from tellwire.protocol.operations.agents import (
 )
 from tellwire.protocol.operations.asking import Answered, AskAgent, CancelAsk
 from tellwire.protocol.operations.base import SCRIPT, Operation
-from tellwire.protocol.operations.children import SpawnAgent
 from tellwire.protocol.operations.history import History
 from tellwire.protocol.operations.links import LinkList, LinkRecord
 from tellwire.protocol.operations.listeners import Listening
@@ -43,7 +43,6 @@ from tellwire.protocol.operations.messages import (
     TakeMessages,
     Taken,
 )
-from tellwire.protocol.operations.peers import SendToPeer
 from tellwire.protocol.operations.sessions import SessionData
 from tellwire.protocol.operations.topics import Topics
 from tellwire.system.tasks import Tasks, alongside
@@ -72,9 +71,11 @@ class Ask(NamedTuple):
 class Calls:
     """The tools of one session."""
 
-    def __init__(self, session: ShimSession, joining: Joining, dialect: Dialect, limits: Limits) -> None:
+    def __init__(
+        self, session: ShimSession, membership: Membership, dialect: Dialect, limits: Limits
+    ) -> None:
         self._session = session
-        self._joining = joining
+        self._membership = membership
         self._dialect = dialect
         self._limits = limits
         self._tasks = Tasks()
@@ -86,34 +87,34 @@ class Calls:
         try:
             operation, wait_s = form_of(tool).parse(arguments, self._extra(tool, ask))
             if self._dialect.joins or SCRIPT not in operation.callers:
-                await self._joining.ensure()
+                await self._membership.ensure()
             answer = await self._carry_out(tool, operation, wait_s, ask)
         except TellwireError as error:
             sending = self._dialect.name == "agent-network" and tool.operation is SendMessage
             answer = network.say_refused(error) if sending else refusal(error)
-        note = self._joining.take_note()
+        note = self._membership.take_note()
         answer = answer.noted(note) if note else answer
         agent = self._session.agent
-        fetches = agent is not None and not self._session.gets_mail_by_itself
+        fetches = agent is not None and not self._membership.gets_mail_by_itself
         if agent is not None and fetches and tool.operation is not TakeMessages:
             answer = with_waiting(answer, len(agent.pending))
         return f2.as_json(answer) if self._dialect.name == "f2" else answer
 
     def _extra(self, tool: Tool, ask: Ask) -> dict[str, Any]:
         """What a repeat of the same line has in common with the first: it makes a repeat harmless."""
-        if tool.operation in (SendMessage, SendToPeer, SpawnAgent, AskAgent):
-            return {"key": f"{ask.birth_us:x}-{self._session.instance[:16]}-{ask.number}"}
+        if tool.operation.repeats:
+            return {"key": f"{ask.birth_us:x}-{self._session.hello.instance[:16]}-{ask.number}"}
         if tool.operation is TakeMessages:
-            room = self._joining.client.result_bytes
+            room = self._membership.client.result_bytes
             return {"call": ask.call, **({"chars": room, "in_bytes": True} if room else {})}
         if tool.operation is RegisterAgent:
-            return {"session": self._session.instance}
+            return {"session": self._session.hello.instance}
         return {}
 
     async def _carry_out(
         self, tool: Tool, operation: Operation[Any], wait_s: float | None, ask: Ask
     ) -> Answer:
-        if self._joining.is_delegate and isinstance(operation, MAIN_ONLY):
+        if self._membership.is_delegate and isinstance(operation, MAIN_ONLY):
             raise TellwireError("forbidden", *DELEGATE)
         if isinstance(operation, TakeMessages):
             return self._say_taken(operation, await self._take(operation, wait_s or 0.0, ask))
@@ -121,7 +122,7 @@ class Calls:
             return await self._register(operation)
         if isinstance(operation, AskAgent):
             return await self._ask(tool, operation, ask)
-        reply = await self._session.ask(resolve_paths(operation, self._session.hello.cwd))
+        reply = await self._session.ask(operation.resolved(self._session.hello.cwd, canonical))
         if tool.waits and isinstance(reply, Sent):
             held_s = self._times.request_s if wait_s is None else wait_s
             return await self._await_reply(reply, held_s if reply.status == "received" else 0.0, ask)
@@ -147,17 +148,21 @@ class Calls:
         """Look, and again whenever there is news, until something is found or the time is up."""
         clock = asyncio.get_running_loop().time
         # A call that is sent again to the next broker does not begin anew.
-        began = clock() - max(0.0, self._session.awake - ask.birth_us / 1_000_000)
+        began = clock() - max(0.0, self._session.mesh.clock.awake - ask.birth_us / 1_000_000)
         beats = 0
-        mails = self._session.mails
+        mails = self._session.news.count
         while (found := await look()) is None:
             left = began + wait_s - clock()
-            if left <= 0 or self._session.leaving:
+            if left <= 0 or self._session.connection.leaving:
                 return None
-            if not await self._session.news(mails, min(left, self._times.beat_s)):
+            has_come = await self._session.news.wait(mails, min(left, self._times.beat_s))
+            if not has_come or self._session.connection.leaving:
                 beats += 1
-                await ask.progress(min(beats * self._times.beat_s, wait_s), wait_s, "waiting for messages")
-            mails = self._session.mails
+                if (beats - 1) * self._times.beat_s < wait_s:  # it has to grow, and a timer may be early
+                    await ask.progress(
+                        min(beats * self._times.beat_s, wait_s), wait_s, "waiting for messages"
+                    )
+            mails = self._session.news.count
         return found
 
     async def _await_reply(self, sent: Sent, wait_s: float, ask: Ask) -> Answer:
@@ -175,7 +180,7 @@ class Calls:
             self._session.note_fetch(
                 ask.number, ask.call, [each.id for each in taken.messages], ask.conversation
             )
-        return network.say_request(sent, taken, now=self._session.now)
+        return network.say_request(sent, taken, now=self._session.mesh.state.now)
 
     # -- a question to a fresh agent ------------------------------------------------------------------
 
@@ -183,7 +188,7 @@ class Calls:
         """Hold the call until the agent has answered; if the caller gives it up, so does the agent."""
         total_s = self._limits.ask_s if operation.timeout_s is None else operation.timeout_s
         beats = 0
-        with alongside(self._session.ask(resolve_paths(operation, self._session.hello.cwd))) as work:
+        with alongside(self._session.ask(operation.resolved(self._session.hello.cwd, canonical))) as work:
             try:
                 while not (await asyncio.wait({work}, timeout=self._times.beat_s))[0]:
                     beats += 1
@@ -203,21 +208,23 @@ class Calls:
 
     async def _register(self, operation: RegisterAgent) -> Answer:
         if self._session.known() is None:
-            await self._joining.register(operation.name, operation.kind, operation.capabilities)
+            await self._membership.register(operation.name, operation.kind, operation.capabilities)
         else:
-            await self._joining.ensure()
+            await self._membership.ensure()
             changes = UpdateAgent(
                 name=operation.name, kind=operation.kind, capabilities=operation.capabilities, suffix=True
             )
             record: AgentRecord = await self._session.ask(changes)
             if record.name.lower() != operation.name.lower():
-                self._joining.tell(f"{operation.name!r} is in use by a live agent; you are {record.name!r}.")
-        return f2.say_registered(await self._joining.ensure())
+                self._membership.tell(
+                    f"{operation.name!r} is in use by a live agent; you are {record.name!r}."
+                )
+        return f2.say_registered(await self._membership.ensure())
 
     # -- words ----------------------------------------------------------------------------------------
 
     def _say_taken(self, operation: TakeMessages, reply: Taken) -> Answer:
-        now, voice = self._session.now, self._voice()
+        now, voice = self._session.mesh.state.now, self._voice()
         if operation.id is not None:
             chars = operation.chars or self._limits.take_chars_max
             at = operation.offset
@@ -254,7 +261,7 @@ class Calls:
     def _say_own(self, operation: Operation[Any], reply: Any) -> Answer:
         agent = self._session.agent
         me = "" if agent is None else agent.name
-        now, voice = self._session.now, self._voice()
+        now, voice = self._session.mesh.state.now, self._voice()
         says: dict[type, Callable[[], Answer]] = {
             AgentList: lambda: answers.say_peers(reply, me, getattr(operation, "capability", None)),
             Sent: lambda: self._say_sent(cast("SendMessage", operation), reply),
@@ -271,16 +278,17 @@ class Calls:
         if type(reply) in says:
             return says[type(reply)]()
         if isinstance(reply, Answered):
-            room = self._joining.client.result_bytes or self._limits.take_chars_max
+            room = self._membership.client.result_bytes or self._limits.take_chars_max
             return child_answers.say_answered(reply, room)
         if type(reply) in child_answers.SAYS:
             return child_answers.SAYS[type(reply)](reply)
-        left = "You left; your next call joins again." if isinstance(operation, UnregisterAgent) else ""
-        return answers.say_done(reply)._replace(text=left or reply.note or "Done.")
+        if isinstance(operation, UnregisterAgent):
+            return say_reply(reply)._replace(text="You left; your next call joins again.")
+        return say_reply(reply)
 
     def _say_sent(self, operation: SendMessage, reply: Sent) -> Answer:
-        coming = answers.BY_ITSELF if self._session.gets_mail_by_itself else answers.BY_FETCHING
-        if self._joining.is_delegate:
+        coming = answers.BY_ITSELF if self._membership.gets_mail_by_itself else answers.BY_FETCHING
+        if self._membership.is_delegate:
             coming = answers.TO_MAIN
         answer = answers.say_sent(reply, operation, self._limits.ttl_s, coming)
         more = link_answers.say_direct(reply, str(operation.to))

@@ -1,7 +1,4 @@
-"""Tools out of the dialect tables: their schemas for the client, and calls into operations.
-
-Paths in an operation are seen from the session's folder: rules about paths compare plain text only.
-"""
+"""Tools out of the dialect tables: their schemas for the client, and calls into operations."""
 
 from __future__ import annotations
 
@@ -12,12 +9,8 @@ import msgspec
 
 from tellwire.clients import KINDS
 from tellwire.mcp.dialects.tool import ANY_CLIENT, WAIT_S_MAX, Tool
-from tellwire.paths import canonical
 from tellwire.protocol.errors import TellwireError
-from tellwire.protocol.operations.asking import AskAgent
 from tellwire.protocol.operations.base import Operation
-from tellwire.protocol.operations.children import SpawnAgent
-from tellwire.protocol.operations.scopes import ClaimScope, ReleaseScope, ScopeRule, WhoOwns
 from tellwire.protocol.suggestions import nearest
 
 WAIT = "wait_s"
@@ -131,25 +124,3 @@ def _explain(tool: Tool, text: str) -> str:
         text = text.replace(f"$.{argument.field}`", f"{argument.word}`")
         text = text.replace(f"`{argument.field}`", f"`{argument.word}`")
     return f"{tool.name}: {text[:EXPLANATION_LENGTH_MAX]}."
-
-
-def resolve_paths(operation: Any, cwd: str) -> Any:
-    """An operation with its paths made plain, seen from a folder; one without paths as it is."""
-    replace = msgspec.structs.replace
-    if isinstance(operation, ClaimScope):
-        return replace(operation, rules=[_resolve_rule(rule, cwd) for rule in operation.rules])
-    if isinstance(operation, ReleaseScope):
-        return replace(operation, paths=[canonical(path, cwd) for path in operation.paths])
-    if isinstance(operation, WhoOwns):
-        return replace(operation, path=canonical(operation.path, cwd))
-    if isinstance(operation, SpawnAgent):
-        scope = None if operation.scope is None else [_resolve_rule(rule, cwd) for rule in operation.scope]
-        return replace(operation, scope=scope, cwd=canonical(operation.cwd or cwd, cwd))
-    if isinstance(operation, AskAgent):
-        return replace(operation, cwd=canonical(operation.cwd or cwd, cwd))
-    return operation
-
-
-def _resolve_rule(rule: ScopeRule | str, cwd: str) -> ScopeRule:
-    plain = ScopeRule(rule) if isinstance(rule, str) else rule
-    return msgspec.structs.replace(plain, path=canonical(plain.path, cwd))

@@ -23,26 +23,26 @@ TRAITS = {each.mcp.info: each for each in CLIENTS}
 """By the name that a client gives itself."""
 
 
-class Threads(Protocol):
+class SessionThreads(Protocol):
     """Finds out which of a client's conversations a session serves."""
 
     def agent_of(self, thread: str, /) -> Agent | None:
         """The agent that a conversation is, if that is known for certain."""
         ...
 
-    def joined(self, seat: Joining, /) -> None:
+    def joined(self, session: Membership, /) -> None:
         """A session has joined."""
         ...
 
-    def know(self, seat: Joining, thread: str, /) -> None:
+    def know(self, session: Membership, thread: str, /) -> None:
         """A session serves this conversation."""
         ...
 
 
-class Joining:
-    """Joins one session to its agent, and rejoins it after a restart."""
+class Membership:
+    """Whether and as which agent one session takes part: joins it to its agent, and again after a restart."""
 
-    def __init__(self, session: ShimSession, threads: Threads) -> None:
+    def __init__(self, session: ShimSession, threads: SessionThreads) -> None:
         self._session = session
         self._threads = threads
         self._lock = asyncio.Lock()
@@ -89,7 +89,7 @@ class Joining:
     @property
     def is_gone(self) -> bool:
         """Whether its connection has ended."""
-        return self._session.leaving
+        return self._session.connection.leaving
 
     def hear(self, number: int, params: Any, conversation: str) -> None:
         """A tool call came in a conversation; one that tellwire had the client make is not the model's."""
@@ -103,7 +103,26 @@ class Joining:
     @property
     def is_delegate(self) -> bool:
         """Whether a sub-agent speaks here, in the name of its main conversation."""
-        return bool(self._parent and self._session.caller.agent) and not self._session.caller.holds
+        return bool(self._parent and self._session.caller.agent) and not self._session.caller.is_own_client
+
+    def tell_label(self, *, shown: bool) -> str:
+        """The word that ends peers' messages in this session, for its instructions; empty if there is none.
+
+        `shown`: the client puts them before its model, so that the rule is known from now on.
+        """
+        agent = self.agent
+        if agent is None:
+            return ""
+        if self._session.hello.alone:
+            self._session.judge.labels.forget(agent.id)  # what is told here reaches nobody
+        elif shown:
+            self._session.judge.labels.tell(agent)
+        return self._session.judge.labels.word(agent)
+
+    @property
+    def gets_mail_by_itself(self) -> bool:
+        """Whether nobody has to fetch: hooks of the client bring what comes into this very turn."""
+        return self._session.caller.is_own_client and self._session.judge.brings(self._session.caller.agent)
 
     async def ensure(self) -> Agent:
         """Be an agent: the one this session was, or a new one; a sub-agent speaks as its main conversation.
@@ -129,15 +148,18 @@ class Joining:
         if not self._parent:
             return None
         if self.is_delegate:
-            return self._session.spoken_for
-        return self._threads.agent_of(self._parent) or self._session.first_of_client()
+            return self._session.mesh.state.agents.get(self._session.caller.agent)
+        caller = self._session.caller
+        return self._threads.agent_of(self._parent) or self._session.origin.first_agent(
+            caller.agent if caller.is_own_client else ""
+        )
 
     async def _speak_for(self, main: Agent) -> Agent:
         """Be no agent of one's own any more: nobody writes to a sub-agent, and it takes no mail (REC-6)."""
         if self._session.agent is not None:
             await self._session.ask(UnregisterAgent(forget=True))
         if not self.is_delegate:
-            self._session.attach(main.id, holds=False)
+            self._session.attach(main.id, is_own_client=False)
             self.note = f"You are a sub-agent of {main.name!r} and speak as it."
         return main
 
@@ -168,7 +190,7 @@ class Joining:
         await self._register(
             name=before.name, kind=before.kind, capabilities=None, resume=before.id, owns=owns
         )
-        self._session.recall(before)
+        self._session.evidence.recall(before)
 
     async def _register(
         self, *, name: str, kind: str, capabilities: list[str] | None, resume: str = "", owns: bool = False
@@ -182,7 +204,7 @@ class Joining:
                 capabilities=capabilities,
                 metadata=None if resume else {key: value for key, value in metadata.items() if value},
                 cwd=session.hello.cwd,
-                session=session.instance,
+                session=session.hello.instance,
                 resume=resume,
                 owns_process=owns or self.client.owns,
                 pulls=True,
@@ -201,17 +223,17 @@ class Joining:
     def client(self) -> McpTraits:
         """The program, as far as it has said who it is."""
         name = str(self._info.get("name", ""))
-        return TRAITS[name].mcp if name in TRAITS else McpTraits(short=_word_for(name))
+        return TRAITS[name].mcp if name in TRAITS else McpTraits(short=_kind_of(name))
 
     @property
     def kind(self) -> str:
         """What agents of that program are listed as."""
         name = str(self._info.get("name", ""))
-        return TRAITS[name].kind if name in TRAITS else _word_for(name)
+        return TRAITS[name].kind if name in TRAITS else _kind_of(name)
 
 
-def _word_for(name: str) -> str:
-    """A program that we do not know, in a word."""
+def _kind_of(name: str) -> str:
+    """The kind of agents of a program that we do not know, by its name."""
     return _NOT_NAME.sub("-", name).strip("-").lower()[:32] or "mcp"
 
 

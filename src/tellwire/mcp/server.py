@@ -27,7 +27,7 @@ from tellwire.mcp.bootstrap import describe
 from tellwire.mcp.calls import Ask, Calls
 from tellwire.mcp.dialects import DIALECTS
 from tellwire.mcp.instructions import instructions
-from tellwire.mcp.membership import Joining
+from tellwire.mcp.membership import Membership
 from tellwire.mcp.session import ShimSession
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ShimLine
@@ -47,9 +47,9 @@ _ID = re.compile(_WORD)
 _LAST_ID = re.compile(_WORD + rb"\s*\}\s*$")
 
 
-async def serve(session: ShimSession, joining: Joining, handshake: list[ShimLine]) -> None:
-    """Be the MCP server of one session until its connection ends; it may have shaken hands already."""
-    await Gateway(session, joining).run(handshake)
+async def serve(session: ShimSession, membership: Membership, handshake: list[ShimLine]) -> None:
+    """Be the MCP server of one session until its connection ends; `handshake` was answered already."""
+    await Gateway(session, membership).run(handshake)
 
 
 class Asked(NamedTuple):
@@ -59,7 +59,7 @@ class Asked(NamedTuple):
     method: str
 
 
-class Inbox:
+class ReadStream:
     """The SDK's read stream: what the shim sent, in order."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Inbox:
         self.close()
 
 
-class Outbox:
+class WriteStream:
     """The SDK's write stream."""
 
     def __init__(self, gateway: Gateway) -> None:
@@ -134,23 +134,23 @@ class Outbox:
         exc_val: BaseException | None,
         exc_tb: TracebackType | None,
     ) -> None:
-        """As `aclose`."""
+        """Nothing to close."""
 
 
 class Gateway:
     """Between one shim's numbered lines and the SDK's messages."""
 
-    def __init__(self, session: ShimSession, joining: Joining) -> None:
+    def __init__(self, session: ShimSession, membership: Membership) -> None:
         self._session = session
         self._dialect = DIALECTS[session.hello.dialect]
-        self._joining = joining
-        self._calls = Calls(session, self._joining, self._dialect, session.limits)
-        self._inbox = Inbox()
+        self._membership = membership
+        self._calls = Calls(session, self._membership, self._dialect, session.mesh.limits)
+        self._stream = ReadStream()
         self._open: defaultdict[str, deque[Asked]] = defaultdict(deque)
         """What waits for an answer, by JSON-RPC id."""
         self._answered = asyncio.Event()
         self._last: BoundedDict[str, tuple[int, str]] = BoundedDict(LAST_MAX)
-        """The last line with a JSON-RPC id, and its word as a call: what a late cancellation means."""
+        """The last line with a JSON-RPC id, and its id as a call: what a late cancellation means."""
         self._cancelled: set[int] = set()
         """Unanswered lines that the client has cancelled."""
         self._server: Server[Any] = Server(
@@ -168,10 +168,10 @@ class Gateway:
         if self._session.known() is not None:
             await self._join()
         for line in handshake:
-            await self._take(line._replace(again=True))
+            await self._serve_line(line._replace(again=True))
         try:
             with alongside(self._pump()):
-                await self._server.run(self._inbox, Outbox(self), self._options)
+                await self._server.run(self._stream, WriteStream(self), self._options)
         except BaseExceptionGroup as group:
             # The SDK ended the session while a line was on its way to it: the connection ends, as it should.
             _, rest = group.split((anyio.BrokenResourceError, anyio.ClosedResourceError))
@@ -184,7 +184,7 @@ class Gateway:
     async def _pump(self) -> None:
         try:
             while (line := await self._session.next_line()) is not None:
-                await self._take(line)
+                await self._serve_line(line)
             async with asyncio.timeout(self._session.times.farewell_s):
                 while self._open:
                     self._answered.clear()
@@ -194,9 +194,10 @@ class Gateway:
         except Exception:
             log.exception("a line of a shim could not be served")
         finally:
-            self._inbox.close()
+            self._stream.close()
 
-    async def _take(self, line: ShimLine) -> None:
+    async def _serve_line(self, line: ShimLine) -> None:
+        """Pass a line on to the SDK, or refuse what the SDK would not answer by its id."""
         session = self._session
         if line.cut:
             ids = _ids_of_cut(line.text)
@@ -211,18 +212,18 @@ class Gateway:
             await self._meet(message)
             key = str(message.id)
             if message.method == "tools/call":
-                self._joining.hear(line.number, message.params, _conversation(message.params))
+                self._membership.hear(line.number, message.params, _conversation(message.params))
             asked = Asked(line, message.method)
             self._open[key].append(asked)
-            self._last.renew(key, (line.number, call_word(line, key)))
+            self._last.renew(key, (line.number, call_id(line, key)))
             hook = partial(self._unanswered, key, asked)
             metadata = ServerMessageMetadata(request_context=line, on_request_unanswered=hook)
-            self._inbox.put(SessionMessage(message, metadata))
+            self._stream.put(SessionMessage(message, metadata))
             return
         if isinstance(message, types.JSONRPCNotification) and (ids := await _ids_of(line.text)):
             self._refuse(line, types.INVALID_REQUEST, "The id must be a string or an integer.", ids)
             return
-        self._inbox.put(SessionMessage(message))
+        self._stream.put(SessionMessage(message))
         method = message.method if isinstance(message, types.JSONRPCNotification) else ""
         if method == "notifications/cancelled":
             asked = str((cast("types.JSONRPCNotification", message).params or {}).get("requestId"))
@@ -232,12 +233,12 @@ class Gateway:
 
     def _cancel(self, line: ShimLine, asked: str) -> None:
         """What a cancelled call had fetched waits again; only then is the line dealt with."""
-        number, call = self._last.get(asked) or self._session.recalled.get(asked) or (0, "")
+        number, call = self._last.get(asked) or self._session.evidence.recalled.get(asked) or (0, "")
         under_way = asked in self._open
         if under_way:
             self._cancelled.add(number)
         returned = None
-        if number and (under_way or not self._joining.client.cancels_late):
+        if number and (under_way or not self._membership.client.cancels_late):
             returned = self._session.give_back(number, call)
         self._say_after(returned, line)
 
@@ -256,7 +257,7 @@ class Gateway:
 
     async def _meet(self, message: types.JSONRPCRequest) -> None:
         """Before the first answer: know the client, and be an agent, so that the answer can tell its name."""
-        if self._session.agent is not None and self._joining.is_met:
+        if self._session.agent is not None and self._membership.is_met:
             return
         params = message.params or {}
         info = params.get("clientInfo") if message.method == "initialize" else None
@@ -265,7 +266,7 @@ class Gateway:
             info = info or cast("dict[str, Any]", meta).get(CLIENT_INFO)
         if not isinstance(info, dict):
             return
-        self._joining.meet(cast("dict[str, Any]", info))
+        self._membership.meet(cast("dict[str, Any]", info))
         if self._session.agent is not None:
             return
         if self._dialect.joins or self._session.hello.name:
@@ -273,14 +274,14 @@ class Gateway:
 
     async def _join(self) -> None:
         try:
-            agent = await self._joining.ensure()
+            agent = await self._membership.ensure()
         except TellwireError as error:
             log.warning("a session could not join: %s", error)
             return
-        if self._session.hello.alone and not self._joining.note:
-            self._joining.tell(f"You are {agent.name!r}.")  # which its instructions could not tell
-        label = self._session.tell_label(shown=self._joining.client.shows and self._dialect.labels)
-        text = instructions(self._dialect, agent.name, self._joining.note, label)
+        if self._session.hello.alone and not self._membership.note:
+            self._membership.tell(f"You are {agent.name!r}.")  # which its instructions could not tell
+        label = self._membership.tell_label(shown=self._membership.client.shows and self._dialect.labels)
+        text = instructions(self._dialect, agent.name, self._membership.note, label)
         self._server.instructions = self._options.instructions = text
 
     async def _refuse_garbage(self, line: ShimLine) -> None:
@@ -322,7 +323,7 @@ class Gateway:
         line = asked.line
         self._close(str(message.id), asked)
         if (
-            self._session.leaving
+            self._session.connection.leaving
             and isinstance(message, types.JSONRPCError)
             and message.error.code == types.CONNECTION_CLOSED
         ):
@@ -343,7 +344,7 @@ class Gateway:
         """A cancelled request gets no answer, but its line is dealt with."""
         self._cancelled.discard(line.number)
         # It may have fetched something after it was cancelled.
-        self._say_after(self._session.give_back(line.number, call_word(line, key)), line)
+        self._say_after(self._session.give_back(line.number, call_id(line, key)), line)
 
     def _close(self, key: str, asked: Asked) -> None:
         waiting = self._open[key]
@@ -369,18 +370,18 @@ class Gateway:
         async def progress(done: float, total: float, what: str) -> None:
             await ctx.session.report_progress(done, total, what)
 
-        call = call_word(line, str(ctx.request_id))
+        call = call_id(line, str(ctx.request_id))
         ask = Ask(line.number, line.birth_us, call, _conversation(ctx.params), progress)
         answer = await self._calls.call(tool, params.arguments or {}, ask)
         return types.CallToolResult(
             content=[types.TextContent(text=answer.text)],
-            structured_content=None if self._joining.client.text_only else answer.data,
+            structured_content=None if self._membership.client.text_only else answer.data,
             is_error=answer.failed,
         )
 
 
-def call_word(line: ShimLine, asked: str) -> str:
-    """The word of a call in leases: the line's number, and the client's id, by which it cancels."""
+def call_id(line: ShimLine, asked: str) -> str:
+    """The id of a call in leases: the line's number, and the client's id, by which it cancels."""
     return f"{line.number}:{asked[:64]}"
 
 

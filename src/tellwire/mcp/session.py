@@ -19,7 +19,7 @@ import msgspec
 from tellwire.broker.labels import Labels
 from tellwire.broker.origins import Origins, needs_tmux
 from tellwire.broker.ports import SessionMesh
-from tellwire.broker.server import Visit
+from tellwire.broker.registrations import Visit
 from tellwire.clients import runs_many
 from tellwire.core.agents.seats import UNKNOWN_PANE
 from tellwire.core.agents.speaking import REAPERS
@@ -78,7 +78,7 @@ class ShimTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long the deprecated blocking request is held; some clients give a call up after a minute."""
 
 
-class Fetched(NamedTuple):
+class FetchedCall(NamedTuple):
     """One call that handed messages out, until there is evidence."""
 
     call: str
@@ -87,10 +87,13 @@ class Fetched(NamedTuple):
     """None: not known any more, any call will do."""
 
 
-class Judge(Protocol):
-    """Who looks at the transcripts of clients that have hooks."""
+class EvidenceJudge(Protocol):
+    """Follows the transcripts of clients that have hooks."""
 
-    labels: Labels
+    @property
+    def labels(self) -> Labels:
+        """The secret words that end peers' messages in each session."""
+        ...
 
     def adopt(self, agent: str, call: str, ids: list[str]) -> bool:
         """Whether it judges what a call hands out."""
@@ -109,122 +112,52 @@ class Judge(Protocol):
         ...
 
 
-class ShimSession(asyncio.Protocol):
-    """One shim; a `Source` of commands for the engine. It holds no rules, only what it has seen."""
+class ShimConnection(asyncio.Protocol):
+    """The connection of one shim: its lines in order, and how much of them is read and written at a time."""
 
     def __init__(
         self,
-        mesh: SessionMesh,
-        origins: Origins,
-        hello: ShimHello,
-        visit: Visit,
+        transport: asyncio.Transport,
         *,
-        judge: Judge,
-        times: ShimTimes,
-        on_lost: Callable[[ShimSession], None],
+        on_leave: Callable[[], None],
+        on_lost: Callable[[], None],
+        on_garbage: Callable[[TellwireError], None],
     ) -> None:
-        self._mesh = mesh
-        self._origins, limits = origins, mesh.limits
-        self.judge = judge
-        self._on_lost = on_lost
-        self._transport: asyncio.Transport | None = visit.transport
+        self._transport: asyncio.Transport | None = transport
         self._decoder = LineDecoder(LINE_BYTES_MAX)
-        self._numbers = 0
-        self._asked: dict[int, asyncio.Future[Any]] = {}
-        self._bucket = Bucket(limits.sends_per_s_max, limits.sends_per_s_max, 0.0)
-        self._last_seen = time.monotonic()
-        self._mails = 0
-        self.waiters: set[asyncio.Future[None]] = set()
-        self._open = set(hello.open)
-        self._written: set[int] = set()
-        self._fetched: dict[int, Fetched] = {}
-        self.recalled: dict[str, tuple[int, str]] = {}
-        """Of calls on an earlier connection: from the client's id to the number and the call's word."""
-        self.hello = hello
-        self.limits = limits
-        self.times = times
-        self.instance = hello.instance
+        self._on_leave = on_leave
+        self._on_lost = on_lost
+        self._on_garbage = on_garbage
         self.lines: deque[ShimLine] = deque()
         self.arrived = asyncio.Event()
         """Set when there are lines, or there will be none any more."""
-        self.leaving = False  # the client has closed its end: answer what is open and go
+        self.leaving = False
+        """The client has closed its end: answer what is open and go."""
         self.said_goodbye = False
-        self.read_at: float | None = None  # when a later call last proved that mail was read
-        chain = ancestry(visit.pid)
-        self._client = client = client_of(chain)
-        self.process = chain[0].key if chain else ""
-        self.group = group_of(hello.cwd)
         self.writable = True
-        above, owner = child_above(mesh.state, chain), "" if client is None else client.key
-        self._usual = ""  # the name to bear if no other belongs to it
-        self._chain = chain
-        self.caller = self._nobody = Caller(kind=SCRIPT, process=self.process, owner=owner, above=above)
+        self.seen_at = time.monotonic()
 
-    async def sit(self, usual: str, variable: str, *, named: bool, chosen: bool) -> None:
-        """Find out where the client is, before it joins; `variable` tells which conversation, if it does."""
-        self._usual = usual
-        owner = self._nobody.owner
-        pid = pid_in(self.process)
-        seat = Seat(
-            folder=self.hello.cwd,
-            pane=UNKNOWN_PANE if self._client and runs_many(self._client.pid) else pane_of(owner),
-            conversation=read_variable(pid, variable) if variable else "",
-            beneath=await self._is_beneath(named=named),
-            named=named,
-            chosen=chosen,
-        )
-        self._nobody = msgspec.structs.replace(self._nobody, seat=seat)
-        self.caller = msgspec.structs.replace(self.caller, seat=seat)
+    @property
+    def is_open(self) -> bool:
+        """Whether something that is written can still reach the shim."""
+        return self._transport is not None
 
-    async def _is_beneath(self, *, named: bool) -> bool:
-        """Whether an agent began the client, may have, or runs this as a second shim of its own."""
-        client, known = self._client, self._origins.known()
-        over = self._chain[self._chain.index(client) + 1 :] if client is not None else self._chain[1:]
-        if any(each.key in known.owners or each.key in known.disowned for each in over):
-            return True
-        if client is not None and runs_many(client.pid):
-            return False  # it is nobody's child, and has many conversations
-        if self.first_of_client() is not None:
-            return True
-        if not needs_tmux(self._chain):
-            return self._origins.is_adrift(self._chain, known)
-        if not named:
-            return False  # who is in a pane goes on as who was there, whether or not a person looks
-        try:
-            look = partial(self._origins.is_adrift, self._chain, known)
-            return await in_thread(look, within_s=self.times.judge_s)
-        except TimeoutError:
-            return True
-
-    async def place(self, conversation: str, pane: str = "") -> Registered | Done:
-        """The session is this conversation of its client, in this pane: be who that is.
-
-        Raises:
-            TellwireError: it cannot be noted now.
-        """
-        if self._transport is None:
-            raise TellwireError("stopping", "The connection is closing.")
-        return await self._submit(PlaceSession(conversation, self._usual, pane))
-
-    def begin(self, data: bytes) -> None:
+    def begin(self, welcome: bytes, data: bytes) -> None:
         """Greet, and take what came behind the shim's greeting."""
-        self._mesh.clock.read()
-        self._write(format_shim_welcome(self._mesh.clock.awake))
+        self.write(welcome)
         if self._transport is not None:
             self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         if data:
             self.data_received(data)
 
-    # -- the connection -------------------------------------------------------------------------------
-
     def data_received(self, data: bytes) -> None:
         """Cut the bytes into lines; they are served in order."""
-        self._last_seen = time.monotonic()
+        self.seen_at = time.monotonic()
         try:
             for line in self._decoder.feed(data):
                 self.lines.append(parse_shim_line(line.rstrip(b"\n")))
         except TellwireError as error:
-            self.dismiss(error)
+            self._on_garbage(error)
             return
         if len(self.lines) > LINES_MAX and self._transport is not None:
             self._transport.pause_reading()
@@ -240,22 +173,13 @@ class ShimSession(asyncio.Protocol):
         """The shim is gone, or its connection is."""
         del exc
         self._transport, self.writable = None, False
-        for future in self._asked.values():
-            future.cancel()
-        self._asked.clear()
-        self.leave()
-        self._on_lost(self)
+        self._on_lost()
 
     def leave(self) -> None:
         """No more lines: answer what is open, held calls at once."""
         self.leaving = True
-        self._wake()
+        self._on_leave()
         self.arrived.set()
-
-    def _wake(self) -> None:
-        for waiter in self.waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
     def pause_writing(self) -> None:
         """Stop reading from a client that does not read."""
@@ -264,7 +188,7 @@ class ShimSession(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """The client reads again: read from it, too."""
         self.writable = True
         self._go_on()
 
@@ -282,17 +206,10 @@ class ShimSession(asyncio.Protocol):
         line = self.lines.popleft()
         if len(self.lines) == LINES_MAX:
             self._go_on()
-        self._written.update(line.written)
         return line
 
-    def say(self, number: int, text: bytes = b"", *, keep: bool = False, ends: bool = False) -> None:
-        """Answer line `number`, or with 0 say something of our own; it may be the last thing that is said."""
-        self._write(format_shim_answer(number, text, END if ends else KEEP if keep else DONE))
-        fetched = self._fetched.get(number)
-        if fetched is not None and self.caller.holds:
-            self._mesh.delivery.claim(self._mesh.state, self.caller.agent, fetched.ids)
-
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        """Send bytes, if the connection is still there."""
         if self._transport is not None:
             self._transport.write(data)
 
@@ -301,71 +218,263 @@ class ShimSession(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+
+class ShimOrigin:
+    """Where a shim runs: the client that started it, and whether an agent is behind that."""
+
+    def __init__(self, mesh: SessionMesh, origins: Origins, pid: int, times: ShimTimes) -> None:
+        self._mesh = mesh
+        self._origins = origins
+        self._times = times
+        self._chain = ancestry(pid)
+        self.client = client_of(self._chain)
+        self.process = self._chain[0].key if self._chain else ""
+        self.owner = "" if self.client is None else self.client.key
+        """The client's process."""
+
+    def caller(self) -> Caller:
+        """Who speaks here before the session has joined."""
+        above = child_above(self._mesh.state, self._chain)
+        return Caller(kind=SCRIPT, process=self.process, owner=self.owner, ancestor=above)
+
+    def note(self, agent: str) -> None:
+        """The client is this agent from now on."""
+        self._origins.note(agent)
+
+    def find_seat(self, folder: str, variable: str) -> Seat:
+        """Where the client is; `variable` is the environment variable that tells which conversation."""
+        client = self.client
+        return Seat(
+            folder=folder,
+            pane=UNKNOWN_PANE if client and runs_many(client.pid) else pane_of(self.owner),
+            conversation=read_variable(pid_in(self.process), variable) if variable else "",
+        )
+
+    async def is_beneath(self, own: str, *, named: bool) -> bool:
+        """Whether an agent began the client, may have, or runs this as a second shim of its own."""
+        client, known = self.client, self._origins.known()
+        over = self._chain[self._chain.index(client) + 1 :] if client is not None else self._chain[1:]
+        if any(each.key in known.owners or each.key in known.disowned for each in over):
+            return True
+        if client is not None and runs_many(client.pid):
+            return False  # it is nobody's child, and has many conversations
+        if self.first_agent(own) is not None:
+            return True
+        if not needs_tmux(self._chain):
+            return self._origins.is_adrift(self._chain, known)
+        if not named:
+            return False  # who is in a pane goes on as who was there, whether or not a person looks
+        try:
+            look = partial(self._origins.is_adrift, self._chain, known)
+            return await in_thread(look, within_s=self._times.judge_s)
+        except TimeoutError:
+            return True
+
+    def first_agent(self, own: str) -> Agent | None:
+        """The agent of the client that joined first, but not our `own`; None if it has many conversations."""
+        if self.client is None or runs_many(self.client.pid):
+            return None
+        agents = self._mesh.state.agents.values()
+        others = (each for each in agents if each.owner == self.owner and each.online and each.id != own)
+        return min(others, key=lambda each: each.connected_at, default=None)
+
+    def is_running(self) -> bool:
+        """Whether the client's process runs, and is not stopped."""
+        if self.client is None:
+            return False
+        now = read_process(self.client.pid)
+        return now is not None and now.start == self.client.start and now.state not in ("T", "t", "Z")
+
+
+class FetchEvidence:
+    """What one session's calls handed out, and what its later calls prove that the model has read."""
+
+    def __init__(self, hello: ShimHello) -> None:
+        self._open = set(hello.open)
+        self._unwritten = hello.unwritten
+        self._fetched: dict[int, FetchedCall] = {}
+        self.written: set[int] = set()
+        """The lines whose answers the shim has written into the client's pipe."""
+        self.recalled: dict[str, tuple[int, str]] = {}
+        """Of calls on an earlier connection: from the client's id to the number and the id of the lease."""
+        self.read_at: float | None = None
+        """When a later call last proved that mail was read."""
+
+    def recall(self, agent: Agent) -> None:
+        """Take up what this session had fetched before its connection broke."""
+        for call in agent.calls:
+            head, _, asked = call.partition(":")
+            if not head.isdigit():
+                continue  # a hook's, which the transcript judges
+            number = int(head)
+            self.recalled[asked] = number, call
+            if number not in self._open:
+                self._fetched[number] = FetchedCall(call, [], None)
+                if number not in self._unwritten:
+                    self.written.add(number)
+
+    def add(self, number: int, fetched: FetchedCall) -> None:
+        """Call `number` hands messages out."""
+        self._fetched[number] = fetched
+
+    def ids_of(self, number: int) -> list[str]:
+        """The messages that a call handed out, if there is no evidence yet."""
+        fetched = self._fetched.get(number)
+        return [] if fetched is None else fetched.ids
+
+    def proved_by(self, number: int, conversation: str) -> list[str]:
+        """The calls that a tool call proves as read: those written before it, in the same conversation."""
+        if number in self._open:
+            return []  # sent again: it may be older than what it would prove
+        read = [
+            done
+            for done, fetched in self._fetched.items()
+            if done in self.written and fetched.conversation in (None, conversation)
+        ]
+        calls = [self._fetched.pop(done).call for done in read]
+        self.written.intersection_update(self._fetched)
+        return calls
+
+    def drop(self, number: int) -> None:
+        """The client will not look at the answer to call `number`."""
+        self._fetched.pop(number, None)
+
+
+class MailNews:
+    """Wakes the calls of one session that are held until mail comes."""
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+        self.count = 0
+        """How often mail was announced: what `wait` compares with."""
+
+    def __bool__(self) -> bool:
+        """Whether a call is held."""
+        return bool(self._waiters)
+
+    def announce(self) -> None:
+        """Mail has come."""
+        self.count += 1
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the held calls look again."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait(self, count: int, timeout_s: float) -> bool:
+        """Wait until mail has come since the count was `count`; False when the time is up."""
+        if self.count != count:
+            return True
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiter
+        except TimeoutError:
+            return False
+        finally:
+            self._waiters.discard(waiter)
+        return True
+
+
+class ShimSession:
+    """One shim; a `Source` of commands for the engine. It holds no rules, only what it has seen."""
+
+    def __init__(
+        self,
+        mesh: SessionMesh,
+        origins: Origins,
+        hello: ShimHello,
+        visit: Visit,
+        *,
+        judge: EvidenceJudge,
+        times: ShimTimes,
+        on_lost: Callable[[ShimSession], None],
+    ) -> None:
+        self.mesh = mesh
+        self.judge = judge
+        self.hello = hello
+        self.times = times
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._numbers = 0
+        self._bucket = Bucket(mesh.limits.sends_per_s_max, mesh.limits.sends_per_s_max, 0.0)
+        self._usual = ""  # the name to bear if no other belongs to it
+        self.origin = ShimOrigin(mesh, origins, visit.pid, times)
+        self.evidence = FetchEvidence(hello)
+        self.news = MailNews()
+        self.connection = ShimConnection(
+            visit.transport,
+            on_leave=self.news.wake,
+            on_lost=partial(self._lost, on_lost),
+            on_garbage=self.dismiss,
+        )
+        self.group = group_of(hello.cwd)
+        self.caller = self._nobody = self.origin.caller()
+
+    async def sit(self, usual: str, variable: str, *, named: bool, chosen: bool) -> None:
+        """Find out where the client is, before it joins; `variable` tells which conversation, if it does."""
+        self._usual = usual
+        own = self.caller.agent if self.caller.is_own_client else ""
+        beneath = await self.origin.is_beneath(own, named=named)
+        seat = self.origin.find_seat(self.hello.cwd, variable)
+        seat = msgspec.structs.replace(seat, beneath=beneath, named=named, chosen=chosen)
+        self._nobody = msgspec.structs.replace(self._nobody, seat=seat)
+        self.caller = msgspec.structs.replace(self.caller, seat=seat)
+
+    async def place(self, conversation: str, pane: str = "") -> Registered | Done:
+        """The session is this conversation of its client, in this pane: be who that is.
+
+        Raises:
+            TellwireError: it cannot be noted now.
+        """
+        if not self.connection.is_open:
+            raise TellwireError("stopping", "The connection is closing.")
+        return await self._submit(PlaceSession(conversation, self._usual, pane))
+
+    def begin(self, data: bytes) -> None:
+        """Greet, and take what came behind the shim's greeting."""
+        self.mesh.clock.read()
+        self.connection.begin(format_shim_welcome(self.mesh.clock.awake), data)
+
+    def _lost(self, on_lost: Callable[[ShimSession], None]) -> None:
+        for future in self._asked.values():
+            future.cancel()
+        self._asked.clear()
+        self.connection.leave()
+        on_lost(self)
+
+    async def next_line(self) -> ShimLine | None:
+        """The next line of the client; None at its end."""
+        line = await self.connection.next_line()
+        if line is not None:
+            self.evidence.written.update(line.written)
+        return line
+
+    def say(self, number: int, text: bytes = b"", *, keep: bool = False, ends: bool = False) -> None:
+        """Answer line `number`, or with 0 say something of our own; it may be the last thing that is said."""
+        self.connection.write(format_shim_answer(number, text, END if ends else KEEP if keep else DONE))
+        ids = self.evidence.ids_of(number)
+        if ids and self.caller.is_own_client:
+            self.mesh.delivery.claim(self.mesh.state, self.caller.agent, ids)
+
     # -- asking the broker ----------------------------------------------------------------------------
 
     @property
     def agent(self) -> Agent | None:
         """The agent this session is, once it has joined."""
-        return self._mesh.state.agents.get(self.caller.agent) if self.caller.holds else None
-
-    def tell_label(self, *, shown: bool) -> str:
-        """The word that ends peers' messages in this session, for its instructions; empty if there is none.
-
-        `shown`: the client puts them before its model, so that the rule is known from now on.
-        """
-        agent = self.agent
-        if agent is None:
-            return ""
-        if self.hello.alone:
-            self.judge.labels.forget(agent.id)  # what is told here reaches nobody
-        elif shown:
-            self.judge.labels.tell(agent)
-        return self.judge.labels.word(agent)
-
-    @property
-    def gets_mail_by_itself(self) -> bool:
-        """Whether nobody has to fetch: hooks of the client bring what comes into this very turn."""
-        return self.caller.holds and self.judge.brings(self.caller.agent)
-
-    @property
-    def dialect(self) -> str:
-        """The set of tool names that its client uses."""
-        return self.hello.dialect
-
-    @property
-    def spoken_for(self) -> Agent | None:
-        """The agent in whose name this session speaks, its own or not."""
-        return self._mesh.state.agents.get(self.caller.agent)
+        return self.mesh.state.agents.get(self.caller.agent) if self.caller.is_own_client else None
 
     def known(self) -> Agent | None:
         """The agent that this instance was before its connection broke."""
-        return next(
-            (each for each in self._mesh.state.agents.values() if each.session == self.instance), None
-        )
-
-    def first_of_client(self) -> Agent | None:
-        """The agent of the client's process that joined first, if that process has one main conversation."""
-        owner, agents = self._nobody.owner, self._mesh.state.agents.values()
-        if self._client is None or runs_many(self._client.pid):
-            return None
-        own = self.caller.agent if self.caller.holds else ""
-        others = (each for each in agents if each.owner == owner and each.online and each.id != own)
-        return min(others, key=lambda each: each.connected_at, default=None) if owner else None
+        agents = self.mesh.state.agents.values()
+        return next((each for each in agents if each.session == self.hello.instance), None)
 
     def id_of(self, name: str) -> str:
         """An agent's address by its id, for records that show ids where we use names."""
-        found = self._mesh.state.reach(name)
+        found = self.mesh.state.reach(name)
         return name if found is None else f"{ID}{found.id}"
-
-    @property
-    def awake(self) -> float:
-        """The clock of a line's birth, in seconds."""
-        return self._mesh.clock.awake
-
-    @property
-    def now(self) -> float:
-        """The broker's time."""
-        return self._mesh.state.now
 
     async def ask(self, operation: Operation[Any]) -> Any:
         """Have an operation carried out.
@@ -373,7 +482,7 @@ class ShimSession(asyncio.Protocol):
         Raises:
             TellwireError: it was refused.
         """
-        if self._transport is None:
+        if not self.connection.is_open:
             raise TellwireError("stopping", "The connection is closing.")
         if isinstance(operation, SendMessage) and not self._bucket.take(time.monotonic()):
             raise TellwireError("rate_limited", "Too many sends in one second.")
@@ -382,90 +491,47 @@ class ShimSession(asyncio.Protocol):
     def _submit(self, command: Command) -> asyncio.Future[Any]:
         self._numbers += 1
         future = self._asked[self._numbers] = asyncio.get_running_loop().create_future()
-        self._mesh.submit(self, self._numbers, command)
+        self.mesh.submit(self, self._numbers, command)
         return future
 
-    @property
-    def mails(self) -> int:
-        """How often mail has been told of: what `news` compares with."""
-        return self._mails
-
-    async def news(self, mails: int, timeout_s: float) -> bool:
-        """Wait until mail has come since the count was `mails`; False when the time is up."""
-        if self._mails == mails and not self.leaving:
-            waiter = asyncio.get_running_loop().create_future()
-            self.waiters.add(waiter)
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await waiter
-            except TimeoutError:
-                return False
-            finally:
-                self.waiters.discard(waiter)
-        return not self.leaving
-
     # -- evidence -------------------------------------------------------------------------------------
-
-    def recall(self, agent: Agent) -> None:
-        """Take up what this session had fetched before its connection broke."""
-        for word in agent.calls:
-            head, _, asked = word.partition(":")
-            if not head.isdigit():
-                continue  # a hook's, which the transcript judges
-            number = int(head)
-            self.recalled[asked] = number, word
-            if number not in self._open:
-                self._fetched[number] = Fetched(word, [], None)
-                if number not in self.hello.unwritten:
-                    self._written.add(number)
 
     def note_fetch(self, number: int, call: str, ids: list[str], conversation: str) -> None:
         """Call `number` hands these messages out."""
         framed = self.hello.dialect == "tellwire"
         if framed and self.judge.adopt(self.caller.agent, call, ids):
             return  # the client's transcript is better evidence than its next call
-        self._fetched[number] = Fetched(call, ids, conversation)
+        self.evidence.add(number, FetchedCall(call, ids, conversation))
 
     def note_call(self, number: int, conversation: str) -> None:
         """A tool call came: what was written before it, in the same conversation, has been read."""
-        if number in self._open:
-            return  # sent again: it may be older than what it would prove
-        read = [
-            done
-            for done, fetched in self._fetched.items()
-            if done in self._written and fetched.conversation in (None, conversation)
-        ]
-        calls = [self._fetched.pop(done).call for done in read]
-        self._written.intersection_update(self._fetched)
-        if calls and self.caller.holds:
-            self.read_at = time.time()
-            self._mesh.submit_own(NoteEvidence(self.caller.agent, self.instance, calls, "next_call"))
+        calls = self.evidence.proved_by(number, conversation)
+        if calls and self.caller.is_own_client:
+            self.evidence.read_at = time.time()
+            self.mesh.submit_own(NoteEvidence(self.caller.agent, self.hello.instance, calls, "next_call"))
 
     def give_back(self, number: int, call: str) -> asyncio.Future[Any] | None:
         """The client will not look at the answer to `number`: what it fetched waits again, once on disk."""
         # At once, not in a task: the next line may be a call, and would pass for evidence.
-        self._fetched.pop(number, None)
-        lease = ReturnLease(self.caller.agent, self.instance, call)
-        return self._submit(lease) if self.caller.holds else None
+        self.evidence.drop(number)
+        lease = ReturnLease(self.caller.agent, self.hello.instance, call)
+        return self._submit(lease) if self.caller.is_own_client else None
 
     # -- a source of commands -------------------------------------------------------------------------
 
     @property
+    def writable(self) -> bool:
+        """Whether the client reads what it is sent."""
+        return self.connection.writable
+
+    @property
     def last_seen(self) -> float:
         """When the client last showed life: that it runs and is not stopped is enough."""
-        now = time.monotonic()
-        if now - self._last_seen > self.times.fresh_s and self._transport is not None:
-            client = None if self._client is None else read_process(self._client.pid)
-            if (
-                client is not None
-                and client.start == self._client_start()
-                and client.state not in ("T", "t", "Z")
-            ):
-                self._last_seen = now
-        return self._last_seen
-
-    def _client_start(self) -> str:
-        return "" if self._client is None else self._client.start
+        connection, now = self.connection, time.monotonic()
+        is_quiet = now - connection.seen_at > self.times.fresh_s
+        if is_quiet and connection.is_open and self.origin.is_running():
+            connection.seen_at = now
+        return connection.seen_at
 
     def answer(self, n: int, reply: Reply) -> None:
         """The engine's answer to one of our questions."""
@@ -474,7 +540,7 @@ class ShimSession(asyncio.Protocol):
             future.set_result(reply)
 
     def refuse(self, n: int, error: TellwireError) -> None:
-        """The engine's refusal."""
+        """The engine's refusal of one of our questions."""
         future = self._asked.pop(n, None)
         if future is not None and not future.done():
             future.set_exception(error)
@@ -485,18 +551,17 @@ class ShimSession(asyncio.Protocol):
     def mail(self, waiting: int) -> None:
         """Wake the calls that are waiting for mail."""
         del waiting
-        self._mails += 1
-        self._wake()
+        self.news.announce()
         self.judge.mail(self.caller.agent)
 
     def flush(self) -> None:
         """Answers go to those who wait for them; nothing is written here."""
 
-    def attach(self, agent: str, *, holds: bool) -> None:
+    def attach(self, agent: str, *, is_own_client: bool) -> None:
         """From now on this session is `agent`."""
-        self.caller = self._nobody.speaking_as(agent, holds=holds)
-        if holds:
-            self._origins.note(agent)
+        self.caller = self._nobody.speaking_as(agent, is_own_client=is_own_client)
+        if is_own_client:
+            self.origin.note(agent)
 
     def detach(self) -> None:
         """Detach from the agent until the session joins again."""
@@ -505,10 +570,10 @@ class ShimSession(asyncio.Protocol):
     def dismiss(self, error: TellwireError) -> None:
         """Close; for a broker that stops, tell the shim to wait for the next one."""
         if error.code == "stopping":
-            self._write(STOPPING)
-            self.leave()
+            self.connection.write(STOPPING)
+            self.connection.leave()
         else:
-            self.drop()
+            self.connection.drop()
 
 
 def client_of(chain: list[Process]) -> Process | None:

@@ -6,6 +6,8 @@
     broker  {"n":1,"ok":{"id":"m4f2k","status":"received"}}
     broker  {"offer":{"messages":[{"id":"m4f2k","from":"alice","to":"bob","body":"hi","at":1760000000.0}]}}
     broker  {"feed":{"seq":81,"at":1760000000.0,"type":"message_queued","who":"alice","text":"hi"}}
+    broker  {"rows":{"seq":81,"agents":{"a3":{"name":"bob","kind":"codex","pending":1}}}}
+    broker  {"pulse":{"agent":"a3","activity":"busy","since":1760000000.0}}
     broker  {"n":2,"error":{"code":"mailbox_full","message":"...","advice":"..."}}
 
 An error with `n` 0 concerns the whole connection, which is closed after it. A call with `n` 0 gets no
@@ -20,7 +22,7 @@ import msgspec
 
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations import OPERATIONS, AnyOperation
-from tellwire.protocol.operations.feed import FeedEvent
+from tellwire.protocol.operations.feed import FeedEvent, Pulse, Rows
 from tellwire.protocol.operations.messages import Offer
 from tellwire.protocol.relay import HookHello, ShimHello, WaiterHello, check_relay, check_shim
 from tellwire.protocol.suggestions import nearest
@@ -34,7 +36,7 @@ EXPLANATION_LENGTH_MAX = 300
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """The client's greeting."""
+    """The first frame of a client: what it is and what it wants."""
 
     tellwire: int
     program: str = ""
@@ -43,7 +45,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     hook: HookHello | None = None
     """Set by a hook of an agent CLI; its payload follows."""
     waiter: WaiterHello | None = None
-    """Set by a program that waits beside an idle agent CLI."""
+    """Set by a program that waits for mail while an agent CLI is idle."""
 
     @property
     def door(self) -> str:
@@ -66,14 +68,14 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """One numbered request."""
+    """A request, with a number that its answer repeats."""
 
     n: Annotated[int, msgspec.Meta(ge=0, le=CALL_NUMBER_MAX)]
     do: AnyOperation
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A refusal on the wire."""
+    """An error on the wire: code, message and advice."""
 
     code: str
     message: str
@@ -81,7 +83,6 @@ class Fault(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, error: TellwireError) -> Fault:
-        """The wire form of `error`."""
         return cls(error.code, error.message, error.advice)
 
     def error(self) -> TellwireError:
@@ -90,15 +91,19 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class BrokerFrame(msgspec.Struct, frozen=True, gc=False):
-    """Anything the broker sends after its greeting; exactly one of `ok`, `error`, `offer`, `feed` is set."""
+    """Anything the broker sends after its greeting; one of `ok`, `error`, `offer` and the rest is set."""
 
     n: int = 0
     unread: int = 0
-    """With `ok` or `error`, to a person: so many messages to the operator are unread."""
+    """With `ok` or `error`, to a person: how many messages to the operator are unread."""
     ok: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: Fault | None = None
     offer: Offer | None = None
     feed: FeedEvent | None = None
+    rows: Rows | None = None
+    """To a watcher with `live`: the state behind the events before it, where it changed."""
+    pulse: Pulse | None = None
+    """To a watcher with `live`: what an agent is doing now."""
 
 
 class CallError(Exception):
@@ -121,7 +126,7 @@ class LineDecoder:
 
     @property
     def rest(self) -> bytes:
-        """The unfinished line."""
+        """The bytes of a line that has not ended yet."""
         return bytes(self._rest)
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -179,12 +184,20 @@ def format_offer(messages: list[bytes], waiting: int, until: float = 0.0) -> byt
 
 
 def format_feed(event: FeedEvent) -> bytes:
-    """Encode one event for a watcher."""
     return b'{"feed":%b}\n' % _encoder.encode(event)
 
 
+def format_rows(rows: Rows) -> bytes:
+    """Encode changed state for a watcher."""
+    return b'{"rows":%b}\n' % _encoder.encode(rows)
+
+
+def format_pulse(pulse: Pulse) -> bytes:
+    """Encode what an agent does for a watcher."""
+    return b'{"pulse":%b}\n' % _encoder.encode(pulse)
+
+
 def format_call(n: int, operation: msgspec.Struct) -> bytes:
-    """Encode call `n`."""
     return b'{"n":%d,"do":%b}\n' % (n, _encoder.encode(operation))
 
 

@@ -34,7 +34,7 @@ class ShimHello(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     instance: str
-    """A random word: the life of one shim, whatever happens to its connections."""
+    """A random word that identifies one run of a shim, whatever happens to its connections."""
     name: str = ""
     dialect: str = "tellwire"
     tools: str = "core"
@@ -62,7 +62,7 @@ class HookHello(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaiterHello(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that waits beside an idle client; the payload that it was started with may follow."""
+    """A program that waits for mail while its client is idle; the payload it was started with may follow."""
 
     version: int
     client: str
@@ -72,7 +72,7 @@ class WaiterHello(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShimLine(NamedTuple):
-    """One line of the client."""
+    """A line that an MCP client sent to its shim, with the shim's number for it."""
 
     number: int
     birth_us: int

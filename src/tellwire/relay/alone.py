@@ -1,7 +1,7 @@
 """What a shim says to its client by itself, while the broker says nothing; imported only then.
 
 A client gives a server up whose first answers do not come within seconds, for the whole session. They are the
-same for every session of a version, so each broker leaves them in its home (`mcp/first_answers`).
+same for every session of a version, so each broker leaves them in its home (`mcp/bootstrap`).
 
 A call that was sent and not answered may have been carried out. Its client is told so, and when it makes the
 same call again, that goes under the number of the first: the broker does not carry one number out twice.
@@ -30,7 +30,7 @@ UNKNOWN = (
 )
 
 
-class Late:
+class LateCall:
     """A call whose client was told that nobody knows what became of it."""
 
     __slots__ = ("answer", "asked", "at", "call", "greeting", "heir", "line")
@@ -60,7 +60,7 @@ class Alone:
         self._answers: dict[str, Any] | None = None
         self.is_open = False
         """The handshake was answered here."""
-        self.late: dict[int, Late] = {}
+        self.late: dict[int, LateCall] = {}
         """By number."""
         self.tried = 0
         """The last line that was looked at."""
@@ -111,12 +111,12 @@ class Alone:
         if late is not None:
             late.heir = None
         elif was_sent and message["method"] == "tools/call":
-            self.late[number] = Late(line, _call_of(message), asked, greeting)
+            self.late[number] = LateCall(line, _call_of(message), asked, greeting)
         words = f"tellwire: {trouble} {UNKNOWN if was_sent else NOT_DONE}"
         error = {"code": -32603, "message": words}
         return json.dumps({"jsonrpc": "2.0", "id": asked, "error": error}).encode() + b"\n"
 
-    def repeated(self, text: bytes) -> tuple[int, Late] | None:
+    def repeated(self, text: bytes) -> tuple[int, LateCall] | None:
         """The call that a line makes again; its answer goes to this line from now on."""
         message = _parsed(text)
         if message.get("method") != "tools/call" or message.get("id") is None:

@@ -67,8 +67,8 @@ IDLE_RETRY_MS = 500
 PING = b'{"jsonrpc":"2.0","id":"tellwire shim","method":"ping"}'
 
 
-class Line:
-    """One line of the client's that is not dealt with, or is of the handshake."""
+class ClientLine:
+    """One line of the client's that is unanswered, or belongs to the handshake."""
 
     __slots__ = ("birth_us", "text", "too_long")
 
@@ -79,48 +79,182 @@ class Line:
         """Set when it is first sent."""
 
 
+class ClientLines:
+    """The client's lines by number, as far as the broker has to know them, and how they are sent."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.open: dict[int, ClientLine] = {}
+        """Lines that are not dealt with."""
+        self.handshake: dict[int, ClientLine] = {}
+        self.clock_us = 0
+        """What to add to our clock to get the broker's."""
+
+    def add(self, text: bytes, *, too_long: bool = False) -> int:
+        """Number a line."""
+        self.number += 1
+        self.open[self.number] = ClientLine(text, too_long=too_long)
+        return self.number
+
+    def encode(self, number: int, written: list[int], mark: bytes = b"") -> bytes:
+        """A line as it goes to the broker, with the numbers of the answers that were `written`."""
+        line = self.open.get(number) or self.handshake[number]
+        if line.birth_us < 0:
+            line.birth_us = self.clock_us + int(time.monotonic() * 1e6)
+        numbers = b",".join(b"%d" % each for each in written) or b"-"
+        written.clear()
+        mark = b"!" if line.too_long else mark
+        return b"%b%d %x %b %b\n" % (mark, number, line.birth_us, numbers, line.text)
+
+
+class ClientPipe:
+    """The client's end: its lines on stdin, and what goes to it on stdout."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._finder: IdFinder | None = None
+        """Looks for the ids of a line that is too long, while it is passed over."""
+        self.outgoing: list[tuple[int, bytes]] = []
+        """Bytes for the client, each with the number it answers."""
+        self.written: list[int] = []
+        """Numbers whose answers were written since the last line to the broker."""
+        self.ended = False
+
+    def read(self) -> list[tuple[bytes, bool]]:
+        """The lines that have come; of one that is too long, which is marked, only its ids."""
+        data = os.read(0, READ_BYTES)
+        if not data:
+            self.ended = True
+            is_cut = bool(self._rest) or self._finder is not None
+            return self._end_line(self._rest) if is_cut else []
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        found = [each for line in lines for each in self._end_line(line)]
+        if len(self._rest) > LINE_BYTES_MAX or self._finder is not None:
+            self._pass_over(self._rest)
+            self._rest = b""
+        return found
+
+    def _end_line(self, line: bytes) -> list[tuple[bytes, bool]]:
+        if self._finder is None and len(line) <= LINE_BYTES_MAX:
+            return [(line, False)] if line.strip() else []
+        from tellwire.relay.ids import IDS_MAX, is_sayable  # noqa: PLC0415 - hardly ever needed
+
+        ids = self._pass_over(line).finish()
+        self._finder = None
+        if len(ids) > IDS_MAX or not all(map(is_sayable, ids)):
+            self.outgoing.append((0, UNANSWERABLE))
+            self.ended = True
+            return []
+        objects = [b'{"id":%b}' % each for each in ids] or [b"{}"]
+        return [(objects[0] if len(objects) == 1 else b"[%b]" % b",".join(objects), True)]
+
+    def _pass_over(self, data: bytes) -> IdFinder:
+        """Keep of a line that is too long only what it needs to be refused."""
+        if self._finder is None:
+            from tellwire.relay.ids import IdFinder  # noqa: PLC0415 - as above
+
+            self._finder = IdFinder()
+        self._finder.feed(data)
+        return self._finder
+
+    def write(self) -> None:
+        """Write to the client what its pipe takes now."""
+        ready = select.poll()
+        ready.register(1, select.POLLOUT)
+        while self.outgoing and ready.poll(0 if not self.ended else 1_000):
+            number, data = self.outgoing[0]
+            count = os.write(1, data[:PIPE_BYTES])
+            if count < len(data):
+                self.outgoing[0] = (number, data[count:])
+                continue
+            del self.outgoing[0]
+            if number:
+                self.written.append(number)
+
+
+class BrokerSocket:
+    """The connection to the broker."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._rest = b""
+        self.socket: _socket.socket | None = None
+        self.is_greeting = False
+        """Connected, and the broker has not answered the greeting."""
+        self.greeted_at = 0.0
+        self.outgoing = bytearray()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a broker takes lines: it is connected and has answered the greeting."""
+        return self.socket is not None and not self.is_greeting
+
+    def connect(self) -> None:
+        """Connect; the greeting has to be the first that is sent."""
+        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            connect_to_own(sock, self._path)
+        except BaseException:
+            sock.close()
+            raise
+        self.socket, self.is_greeting = sock, True
+        self.greeted_at = time.monotonic()
+
+    def write(self) -> None:
+        """Write to the broker what its socket takes now."""
+        while self.outgoing and self.socket is not None:
+            try:
+                count = self.socket.send(self.outgoing)
+            except BlockingIOError:
+                return
+            del self.outgoing[:count]
+
+    def read(self) -> bytes | None:
+        """Bytes that have come; None if there are none now, empty at the end."""
+        try:
+            return None if self.socket is None else self.socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return None
+
+    def split(self, data: bytes) -> list[bytes]:
+        """The lines that are whole with these bytes."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return lines
+
+    def close(self) -> None:
+        """Hang up; what was not sent yet is forgotten."""
+        if self.socket is not None:
+            self.socket.close()
+        self.socket, self.is_greeting = None, False
+        self._rest = b""
+        self.outgoing.clear()
+
+
 class Shim:
     """One client's pipe to the broker."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        env = os.environ
-        home = options.get("home")
-        self.home = home_path(env, home)
-        self.socket_path = socket_path(self.home, env, named=is_named(env, home))
+        env, home = os.environ, options.get("home")
+        self.options = options
+        self.instance = os.urandom(12).hex()
+        self.lines = ClientLines()
+        self.client = ClientPipe()
+        self.broker = BrokerSocket(socket_path(home_path(env, home), env, named=is_named(env, home)))
         self.starter: Starter | None = None
         """Made when there is no broker; most sessions never need it."""
         self.alone: Alone | None = None
         """Made when the broker is silent for long."""
         self.is_untold = False
         """The broker does not know yet that the client had its first answers from here."""
-        self.options = options
-        self.instance = os.urandom(12).hex()
-        self.socket: _socket.socket | None = None
-        self.is_greeting = False
-        """Connected, and the broker has not answered the greeting."""
-        self.greeted_at = 0.0
         self.greetings = 0
         self.heard_at = 0.0
         """When the broker last said something, or the first of the open lines came."""
         self.probe = 0
         """The line of our own that asks for a sign of life."""
-        self.number = 0
-        self.open: dict[int, Line] = {}
-        """Lines that are not dealt with, by number."""
-        self.handshake: dict[int, Line] = {}
-        self.written: list[int] = []
-        """Numbers whose answers were written since the last line to the broker."""
-        self.heard = b""
-        self.finder: IdFinder | None = None
-        """Looks for the ids of a line that is too long, while it is passed over."""
-        self.said = b""
-        self.to_broker = bytearray()
-        self.to_client: list[tuple[int, bytes]] = []
-        """Bytes for the client, each with the number it answers."""
-        self.clock_us = 0
-        self.ended = False
         self.farewell_at: float | None = None
         self.stopped = False
+        """The broker was stopped on purpose: none is started before somebody asks for something."""
         self.lost_at = time.monotonic()
         self.retry_at = 0.0
 
@@ -129,53 +263,54 @@ class Shim:
     def run(self) -> None:
         """Pump until the client is gone."""
         while not self.is_over():
-            if self.socket is None:
+            if self.broker.socket is None:
                 self.reach()
             self.step()
-            if self.open or self.alone is not None:
+            if self.lines.open or self.alone is not None:
                 self.mind_silence()
-        self.write_client()
+        self.client.write()
 
     def is_over(self) -> bool:
         """Whether the client has closed its end and all is said."""
-        if not self.ended:
+        broker = self.broker
+        if not self.client.ended:
             return False
-        if (self.socket is None or self.is_greeting) and not self.open:
+        if not broker.is_ready and not self.lines.open:
             return True
         now = time.monotonic()
-        is_heard = self.socket is not None and not self.is_greeting and not self.to_broker
-        if self.farewell_at is None and is_heard and self.socket is not None:
+        if self.farewell_at is None and broker.is_ready and not broker.outgoing and broker.socket is not None:
             self.farewell_at = now
-            self.socket.shutdown(_socket.SHUT_WR)
-        return self.farewell_at is not None and (self.socket is None or now - self.farewell_at > FAREWELL_S)
+            broker.socket.shutdown(_socket.SHUT_WR)
+        return self.farewell_at is not None and (broker.socket is None or now - self.farewell_at > FAREWELL_S)
 
     def step(self) -> None:
         """Wait for one thing to happen, and deal with it."""
         if self.starter is not None:
             self.starter.bury()
-        poll = select.poll()
-        if not self.ended and len(self.to_broker) < BUFFER_BYTES_MAX and len(self.open) < OPEN_MAX:
+        client, broker, poll = self.client, self.broker, select.poll()
+        if not client.ended and len(broker.outgoing) < BUFFER_BYTES_MAX and len(self.lines.open) < OPEN_MAX:
             poll.register(0, select.POLLIN)
-        if self.to_client:
+        if client.outgoing:
             poll.register(1, select.POLLOUT)
         wait_ms = None
-        if self.socket is not None:
-            reads = select.POLLIN if len(self.to_client) < 1_000 else 0
-            poll.register(self.socket.fileno(), reads | (select.POLLOUT if self.to_broker else 0))
+        if broker.socket is not None:
+            reads = select.POLLIN if len(client.outgoing) < 1_000 else 0
+            poll.register(broker.socket.fileno(), reads | (select.POLLOUT if broker.outgoing else 0))
             if self.farewell_at is not None:
                 wait_ms = FAREWELL_S * 1_000
-            elif self.open or self.is_greeting or (self.alone is not None and self.alone.late):
+            elif self.lines.open or broker.is_greeting or (self.alone is not None and self.alone.late):
                 wait_ms = LOOK_MS
         else:
             wait_ms = RETRY_MS if self.is_wanted() or self.is_starting() else IDLE_RETRY_MS
         ready = dict(poll.poll(wait_ms))
         if ready.get(0):
-            self.hear_client()
+            for text, too_long in client.read():
+                self.take_line(text, too_long=too_long)
         if ready.get(1):
-            self.write_client()
-        if self.socket is not None and ready.get(self.socket.fileno()):
+            client.write()
+        if broker.socket is not None and ready.get(broker.socket.fileno()):
             try:
-                self.write_broker()
+                broker.write()
                 self.hear_broker()
             except OSError:
                 self.lose()
@@ -184,19 +319,19 @@ class Shim:
         """No line waits for ever for a broker that says nothing."""
         now = time.monotonic()
         quiet_s = now - self.heard_at
-        is_apart = self.socket is None or self.is_greeting
+        is_apart = not self.broker.is_ready
         is_alone = self.is_untold or (is_apart and self.alone is not None and self.alone.is_open)
-        if self.open and (is_alone or (quiet_s > ALONE_S and not self.handshake)):
+        if self.lines.open and (is_alone or (quiet_s > ALONE_S and not self.lines.handshake)):
             self.answer_alone()
         if is_apart:
-            if self.open and now - self.lost_at > GIVE_UP_S:
+            if self.lines.open and now - self.lost_at > GIVE_UP_S:
                 self.excuse((self.starter and self.starter.trouble) or "The broker does not answer.")
-            if self.is_greeting and now - self.greeted_at > GREETING_S:
+            if self.broker.is_greeting and now - self.broker.greeted_at > GREETING_S:
                 self.hang_up()
             return
-        if self.open and quiet_s > STALLED_S and self.probe:
+        if self.lines.open and quiet_s > STALLED_S and self.probe:
             self.excuse(f"The broker has not answered for {STALLED_S:.0f} s.")
-        elif self.open and quiet_s > ASK_S and not self.probe:
+        elif self.lines.open and quiet_s > ASK_S and not self.probe:
             self.probe = self.say_own(PING)
         if self.alone is not None and (line := self.alone.expired()):
             self.say_own(line)
@@ -204,36 +339,36 @@ class Shim:
     def answer_alone(self) -> None:
         """Answer what every session asks first, as the last broker would have."""
         alone = self.make_alone()
-        for number in [each for each in self.open if each > alone.tried]:
+        for number in [each for each in self.lines.open if each > alone.tried]:
             alone.tried = number
-            answer = alone.first(self.open[number].text)
+            answer = alone.first(self.lines.open[number].text)
             if answer is None:
                 continue
             text, is_handshake = answer
-            line = self.open.pop(number)
+            line = self.lines.open.pop(number)
             if is_handshake:
-                self.handshake[number] = line
+                self.lines.handshake[number] = line
                 self.is_untold = True
             if text:
-                self.to_client.append((0, text))
-        self.write_client()
+                self.client.outgoing.append((0, text))
+        self.client.write()
 
     def make_alone(self) -> Alone:
         """The part that speaks for itself."""
         if self.alone is None:
             from tellwire.relay.alone import Alone  # noqa: PLC0415 - hardly ever needed
 
-            self.alone = Alone(self.home, self.options)
+            self.alone = Alone(home_path(os.environ, self.options.get("home")), self.options)
         return self.alone
 
     def say_own(self, text: bytes) -> int:
         """Say something to the broker that the client has not said; its number."""
         self.take_line(text)
-        return self.number
+        return self.lines.number
 
     def is_wanted(self) -> bool:
         """Whether a broker is to be started if there is none: not for one that was stopped on purpose."""
-        return bool(self.open) or not self.stopped
+        return bool(self.lines.open) or not self.stopped
 
     def is_starting(self) -> bool:
         """Whether a broker is just being started."""
@@ -241,65 +376,24 @@ class Shim:
 
     # -- the client
 
-    def hear_client(self) -> None:
-        """Take lines of the client."""
-        data = os.read(0, READ_BYTES)
-        if not data:
-            self.ended = True
-            if self.heard or self.finder is not None:
-                self.end_line(self.heard)
-            return
-        *lines, self.heard = (self.heard + data).split(b"\n")
-        for line in lines:
-            self.end_line(line)
-        if len(self.heard) > LINE_BYTES_MAX or self.finder is not None:
-            self.pass_over(self.heard)
-            self.heard = b""
-
-    def end_line(self, line: bytes) -> None:
-        """A line is whole; of one that is too long, its ids go."""
-        if self.finder is None and len(line) <= LINE_BYTES_MAX:
-            if line.strip():
-                self.take_line(line)
-            return
-        from tellwire.relay.ids import IDS_MAX, is_sayable  # noqa: PLC0415 - hardly ever needed
-
-        ids = self.pass_over(line).finish()
-        self.finder = None
-        if len(ids) > IDS_MAX or not all(map(is_sayable, ids)):
-            self.to_client.append((0, UNANSWERABLE))
-            self.ended = True
-            return
-        objects = [b'{"id":%b}' % each for each in ids] or [b"{}"]
-        text = objects[0] if len(objects) == 1 else b"[%b]" % b",".join(objects)
-        self.take_line(text, too_long=True)
-
-    def pass_over(self, data: bytes) -> IdFinder:
-        """Keep of a line that is too long only what it needs to be refused."""
-        if self.finder is None:
-            from tellwire.relay.ids import IdFinder  # noqa: PLC0415 - as above
-
-            self.finder = IdFinder()
-        self.finder.feed(data)
-        return self.finder
-
     def take_line(self, text: bytes, *, too_long: bool = False) -> None:
         """Number a line and pass it on."""
-        if not self.open:
+        if not self.lines.open:
             self.heard_at = time.monotonic()
-            if self.socket is None or self.is_greeting:
+            if not self.broker.is_ready:
                 self.lost_at = self.heard_at
         if self.alone is not None and self.alone.late and self.repeat(text):
             return
-        self.number += 1
-        self.open[self.number] = Line(text, too_long=too_long)
-        self.pass_on(self.number)
+        self.pass_on(self.lines.add(text, too_long=too_long))
 
     def pass_on(self, number: int) -> None:
         """Send a line, if somebody is there to send it to; else it goes with the greeting."""
-        if self.socket is not None and not self.is_greeting:
+        if self.broker.is_ready:
             self.send(number)
-            self.write_broker_or_lose()
+            try:
+                self.broker.write()
+            except OSError:
+                self.lose()
 
     def repeat(self, text: bytes) -> bool:
         """Whether a line makes a call again that was given up: it goes on under the number of the first."""
@@ -309,64 +403,25 @@ class Shim:
             return False
         number, late = found
         if late.answer:
-            self.to_client.append((number, alone.pass_on(number) + b"\n"))
-            self.write_client()
+            self.client.outgoing.append((number, alone.pass_on(number) + b"\n"))
+            self.client.write()
             return True
-        self.open[number] = late.line
+        self.lines.open[number] = late.line
         if late.greeting != self.greetings:
             late.greeting = self.greetings
             self.pass_on(number)
         return True
 
-    def write_client(self) -> None:
-        """Write to the client what its pipe takes now."""
-        ready = select.poll()
-        ready.register(1, select.POLLOUT)
-        while self.to_client and ready.poll(0 if not self.ended else 1_000):
-            number, data = self.to_client[0]
-            count = os.write(1, data[:PIPE_BYTES])
-            if count < len(data):
-                self.to_client[0] = (number, data[count:])
-                continue
-            del self.to_client[0]
-            if number:
-                self.written.append(number)
-
     # -- the broker
 
     def send(self, number: int, mark: bytes = b"") -> None:
         """Put a line into what goes to the broker."""
-        line = self.open.get(number) or self.handshake[number]
-        if line.birth_us < 0:
-            line.birth_us = self.clock_us + int(time.monotonic() * 1e6)
-        written = b",".join(b"%d" % each for each in self.written) or b"-"
-        self.written.clear()
-        mark = b"!" if line.too_long else mark
-        self.to_broker += b"%b%d %x %b %b\n" % (mark, number, line.birth_us, written, line.text)
-
-    def write_broker(self) -> None:
-        """Write to the broker what its socket takes now."""
-        while self.to_broker and self.socket is not None:
-            try:
-                count = self.socket.send(self.to_broker)
-            except BlockingIOError:
-                return
-            del self.to_broker[:count]
-
-    def write_broker_or_lose(self) -> None:
-        """The same; a broken connection is no error."""
-        try:
-            self.write_broker()
-        except OSError:
-            self.lose()
+        self.broker.outgoing += self.lines.encode(number, self.client.written, mark)
 
     def hear_broker(self) -> None:
         """Take answers."""
-        if self.socket is None:
-            return
-        try:
-            data = self.socket.recv(READ_BYTES)
-        except BlockingIOError:
+        data = self.broker.read()
+        if data is None:
             return
         if not data:
             self.lose()
@@ -375,45 +430,42 @@ class Shim:
         if self.is_untold:
             self.lose()  # the next greeting tells it, and what is open goes with that
             return
-        *lines, self.said = (self.said + data).split(b"\n")
-        if lines and self.is_greeting:
+        lines = self.broker.split(data)
+        if lines and self.broker.is_greeting:
             self.hear_welcome(lines.pop(0))
         for line in lines:
             head, flag, text = line.split(b" ", 2)
             number = int(head)
-            done = self.open.pop(number, None)
+            done = self.lines.open.pop(number, None)
             if number and number == self.probe:
                 self.probe, text = 0, b""
             elif self.alone is not None:
                 text = self.alone.hear(number, text)
             if flag == b"+" and done is not None:
-                self.handshake[number] = done
+                self.lines.handshake[number] = done
             elif flag == b"!":
                 self.stopped = True
             elif flag == b"x":
-                self.ended = True
+                self.client.ended = True
             if text:
-                self.to_client.append((number, (for_person(text) if os.isatty(1) else text) + b"\n"))
-        self.write_client()
+                shown = for_person(text) if os.isatty(1) else text
+                self.client.outgoing.append((number, shown + b"\n"))
+        self.client.write()
 
     def lose(self) -> None:
         """The connection is broken; nothing else is lost."""
         now = time.monotonic()
         self.retry_at = 0.0
-        if self.is_greeting:
+        if self.broker.is_greeting:
             self.retry_at = now + RETRY_MS / 1_000
         else:
             self.lost_at = now
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Close the connection."""
-        if self.socket is not None:
-            self.socket.close()
-        self.socket, self.is_greeting = None, False
-        self.said = b""
-        self.to_broker.clear()
-        self.open.pop(self.probe, None)
+        """Close the connection; the next one is asked for a sign of life anew."""
+        self.broker.close()
+        self.lines.open.pop(self.probe, None)
         self.probe = 0
 
     # -- finding a broker, or starting one
@@ -422,18 +474,20 @@ class Shim:
         """Try to connect; if nobody listens, see to it that a broker is started."""
         now = time.monotonic()
         starter = self.starter
-        if self.open and ((starter and starter.failures > 1) or now - self.lost_at > GIVE_UP_S):
+        if self.lines.open and ((starter and starter.failures > 1) or now - self.lost_at > GIVE_UP_S):
             self.excuse((starter and starter.trouble) or "The broker cannot be reached.")
         if now < self.retry_at:
             return
         try:
-            self.greet()
+            self.broker.connect()
         except OSError:
-            self.socket = None
             if self.is_wanted() or self.is_starting():
                 self.start()
             else:
                 self.retry_at = now + IDLE_RETRY_MS / 1_000
+        else:
+            self.broker.outgoing += self.hello()
+            self.is_untold = False
 
     def start(self) -> None:
         """See to it that a broker is started; returns at once."""
@@ -443,41 +497,27 @@ class Shim:
             self.starter = Starter(os.environ, self.options.get("home"))
         self.starter.step()
 
-    def greet(self) -> None:
-        """Connect and say who we are; the rest goes when the broker has answered."""
-        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        try:
-            sock.setblocking(False)
-            connect_to_own(sock, self.socket_path)
-        except BaseException:
-            sock.close()
-            raise
-        self.socket, self.is_greeting = sock, True
-        self.greeted_at = time.monotonic()
-        self.to_broker += self.hello()
-        self.is_untold = False
-
     def hear_welcome(self, answer: bytes) -> None:
         """Repeat the handshake and all unanswered lines, now that a broker answers."""
         words = answer.split()
         if words[:2] != [b"shim", b"%d" % VERSION]:
             self.hang_up()
-            self.excuse(words_of(answer))
+            self.excuse(text_of(answer))
             self.retry_at = time.monotonic() + IDLE_RETRY_MS / 1_000
             return
-        self.is_greeting = False
-        self.clock_us = int(words[2]) - int(time.monotonic() * 1e6)
+        self.broker.is_greeting = False
+        self.lines.clock_us = int(words[2]) - int(time.monotonic() * 1e6)
         self.stopped = False
         self.greetings += 1
         if self.starter is not None:
             self.starter.succeed()
-        for number in self.handshake:
+        for number in self.lines.handshake:
             self.send(number, b"~")
-        for number in self.open:
+        for number in self.lines.open:
             self.send(number)
         if self.alone is not None:
             self.alone.reconnected()
-        self.write_broker()
+        self.broker.write()
 
     def hello(self) -> bytes:
         """The greeting, written without a JSON encoder."""
@@ -490,9 +530,9 @@ class Shim:
         except OSError:
             facts["cwd"] = ""
         words = ",".join(f"{quote(name)}:{quote(value)}" for name, value in facts.items() if value)
-        numbers = ",".join(str(number) for number in self.open)
+        numbers = ",".join(str(number) for number in self.lines.open)
         late = () if self.alone is None else self.alone.late
-        unwritten = ",".join({str(number) for number in (*dict(self.to_client), *late) if number})
+        unwritten = ",".join({str(number) for number in (*dict(self.client.outgoing), *late) if number})
         alone = "true" if self.alone is not None and self.alone.is_open else "false"
         more = f'"open":[{numbers}],"unwritten":[{unwritten}],"alone":{alone}'
         shim = f'{{"version":{VERSION},{words},{more}}}'
@@ -501,14 +541,14 @@ class Shim:
     def excuse(self, trouble: str) -> None:
         """Answer what is open: a client must not wait for ever."""
         alone = self.make_alone()
-        for number, line in list(self.open.items()):
-            del self.open[number]
+        for number, line in list(self.lines.open.items()):
+            del self.lines.open[number]
             if number != self.probe:
                 answer = alone.give_up(number, line, trouble, self.greetings)
                 if answer:
-                    self.to_client.append((0, answer))
-        self.write_client()
-        if self.socket is not None and not self.is_greeting:
+                    self.client.outgoing.append((0, answer))
+        self.client.write()
+        if self.broker.is_ready:
             return
         self.lost_at = time.monotonic()
         self.stopped = True  # no more starts before somebody asks for something
@@ -516,8 +556,8 @@ class Shim:
             self.starter.failures = 0
 
 
-def words_of(refusal: bytes) -> str:
-    """What the broker said when it did not let us in."""
+def text_of(refusal: bytes) -> str:
+    """The message of a broker that refused the connection."""
     import json  # noqa: PLC0415 - hardly ever needed
 
     try:

@@ -1,4 +1,4 @@
-"""What is known of an agent through its client's hooks: its session, its turn, and open hand-overs."""
+"""What is known of an agent through its client's hooks: its conversation, turns, leases and wakes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from tellwire.clients.client import Client, Reader
-from tellwire.clients.events import HookEvent, Outcome, Turning, Verdict
+from tellwire.clients.events import HookEvent, OpenTurn, Outcome, Verdict
 from tellwire.clients.ports import NAMED
 from tellwire.clients.said import last_asked
 from tellwire.core.mail.waking import WAKEABLE, Standing, Wake, recent
@@ -20,11 +20,11 @@ from tellwire.sessions.turns import Ending, Turn, Turns
 RESTING = ("idle", "errored")
 """States in which certainly no turn is in progress."""
 DEFERRED = ("wake", "queue", NAMED)
-"""Paths whose text the client may hold back until its next turn."""
+"""Channels whose text the client may hold back until its next turn."""
 BEGINNING = ("wake", "plugin")
-"""Paths whose text begins a turn at once."""
+"""Channels whose text begins a turn at once."""
 WAKING = {*DEFERRED, *BEGINNING}
-"""Paths for a client that is idle."""
+"""Channels to a client that is idle."""
 
 STATES = {
     "session_started": "idle",
@@ -58,13 +58,15 @@ class EvidenceTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class HandOver:
+class Lease:
     """Messages on their way into one conversation. Its verdict is its own, and comes from one reader."""
 
     call: str
-    """The lease's word; it begins with the path."""
+    """The id of the lease; it begins with the channel."""
     marks: list[str]
-    way: str
+    """What to look for in the transcript."""
+    path: str
+    """The path by which it went, as the listing names it."""
     at: float
     """When, in seconds of the wall clock."""
     reader: Reader | None = None
@@ -73,8 +75,8 @@ class HandOver:
     is_deferred: bool = False
 
     @property
-    def path(self) -> str:
-        """By which door."""
+    def channel(self) -> str:
+        """What carried it into the client: a hook, a waiter, a queue, a plugin."""
         return self.call.partition(":")[0]
 
     def open(self, reader: Reader | None, place: Place) -> None:
@@ -93,7 +95,7 @@ class HandOver:
 
     def may_move(self) -> bool:
         """Whether the client may still take it up in another conversation than this one."""
-        if self.path not in BEGINNING or not self.is_deferred:
+        if self.channel not in BEGINNING or not self.is_deferred:
             return False
         return _verdict(self) is Verdict.OPEN and self.is_lost(unbegun=True)
 
@@ -106,19 +108,220 @@ class HandOver:
         )
 
 
-class Book:
-    """One agent's client, as its hooks show it."""
+class Activity(NamedTuple):
+    """What a client does, and since when: whether it can still take up what it was given."""
 
-    glimpse: str = ""
-    """Of what began a turn by itself: who wrote, and the first words, for its human's screen."""
-    rested_at: float = 0.0
-    """When the last turn ended."""
-    begun_at: float = 0.0
-    """When a hook last showed that a turn was in progress."""
-    changed_at: float = 0.0
-    """When it went on to another conversation."""
-    has_ended: bool = False
-    """The conversation is over, and no other has begun: there is nothing to wake."""
+    state: str
+    heard_at: float
+    rested_at: float
+    begun_at: float
+    interrupted_at: float
+
+
+class Leases:
+    """What one agent's client was given, and which conversation's transcript proves that it was read."""
+
+    def __init__(self, client: Client, clock: Callable[[], float], times: EvidenceTimes) -> None:
+        self._transcripts = client.transcript
+        self._clock = clock
+        self._times = times
+        self.place: Place = ("", "")
+        """The conversation that the client is in."""
+        self.changed_at = 0.0
+        """When it went on to another conversation."""
+        self.reader: Reader | None = None
+        self.is_ready = True
+        """False while a long transcript is read for the first time, in a thread."""
+        self.is_watched = False
+        """A task polls the transcript."""
+        self.open: dict[str, Lease] = {}
+        """Without evidence, by call."""
+        self.judged: dict[str, Lease] = {}
+        """With a verdict that may not be in the journal yet."""
+        self.announced: set[str] = set()
+        """Large messages that the client was woken for already."""
+        self.worked: dict[str, float] = {}
+        """From the name of each path to when evidence last proved it."""
+
+    def move_to(self, place: Place) -> None:
+        """The client goes on in this conversation."""
+        is_other = bool(self.place[0]) and place[0] != self.place[0]
+        self.place = place
+        before, self.reader = self.reader, self._reader_of(place)
+        if is_other:
+            self.changed_at = self._clock()
+        for lease in self.open.values():
+            # What a waiter was given enters the next turn, of whichever conversation; the rest stays.
+            if before is None or not is_other or lease.may_move():
+                lease.open(self.reader, self.place)
+
+    def _reader_of(self, place: Place) -> Reader:
+        session, transcript = place
+        return self._transcripts.reader(
+            HookEvent(what="other", name="", session=session, transcript=transcript)
+        )
+
+    def add(
+        self,
+        call: str,
+        marks: list[str],
+        *,
+        path: str = "",
+        at: float = 0.0,
+        left: Place | None = None,
+        due: bool = False,
+    ) -> None:
+        """Messages are on their way into the context, or in it without evidence.
+
+        `left` is the conversation that they went to, if its human has gone on to another one since. What
+        is `due` has to be in the next request, whatever carries it.
+        """
+        lease = Lease(call, marks, path, at or self._clock())
+        lease.is_deferred = lease.channel in DEFERRED and not due
+        self.open[call] = lease
+        if left is not None:
+            lease.open(self._reader_of(left), left)
+        elif self.is_ready:
+            lease.open(self.reader, self.place)
+
+    def expect_open(self) -> None:
+        """The reader is ready now: tell it of what was handed over meanwhile."""
+        for lease in self.open.values():
+            if lease.reader is None:
+                lease.open(self.reader, self.place)
+
+    def doubt_wakes(self) -> None:
+        """What a waiter was given begins a turn at once; if a human does so later, it may have been lost."""
+        late = self._clock() - self._times.lost_s
+        for lease in self.open.values():
+            if lease.is_deferred and lease.channel in BEGINNING and lease.at < late:
+                lease.doubt()
+
+    def judge(self, activity: Activity) -> tuple[list[str], list[str]]:
+        """The calls whose messages were read, and those whose messages are not in the context."""
+        if not self.open or not self.is_ready:
+            return [], []
+        read: list[str] = []
+        absent: list[str] = []
+        for lease in list(self.open.values()):
+            verdict = _verdict(lease)
+            if verdict is Verdict.READ:
+                read.append(lease.call)
+                if lease.path:
+                    self.worked[lease.path] = self._clock()
+            elif verdict is Verdict.ABSENT or self._is_over(lease, activity):
+                absent.append(lease.call)
+            else:
+                continue
+            self.judged[lease.call] = self.open.pop(lease.call)
+        return read, absent
+
+    def _is_over(self, lease: Lease, activity: Activity) -> bool:
+        """The turn it was for has ended, the client rests, and its record has settled without the text."""
+        now = self._clock()
+        if lease.reader is not self.reader:
+            is_due = lease.channel in BEGINNING or not lease.is_deferred
+            wait_s = self._times.settled_s if is_due else self._times.left_s
+            return now - self.changed_at > wait_s and lease.is_lost(left=True)
+        quiet_s = now - max(activity.rested_at, activity.heard_at, lease.at)
+        if activity.state not in RESTING or quiet_s <= self._times.settled_s:
+            return False
+        begins = lease.channel in BEGINNING
+        unbegun = quiet_s > self._times.unbegun_s
+        is_due = unbegun if begins else activity.rested_at > lease.at and not lease.is_deferred
+        return is_due and lease.is_lost(
+            unbegun=begins and activity.begun_at < lease.at,
+            stopped=activity.interrupted_at > lease.at,
+        )
+
+    @property
+    def places(self) -> set[Place]:
+        """All conversations in which something may still be found."""
+        return {self.place, *(lease.place for lease in self.open.values())}
+
+    @property
+    def readers(self) -> list[Reader]:
+        """Those of all these conversations."""
+        found = [self.reader, *(lease.reader for lease in self.open.values())]
+        return [reader for number, reader in enumerate(found) if reader and reader not in found[:number]]
+
+    @property
+    def held(self) -> dict[str, Lease]:
+        """All that the broker may still count as leased, by call."""
+        return {**self.judged, **self.open}
+
+    def drop_settled(self, leased: Container[str]) -> None:
+        """Forget what is not leased any more: because of evidence, a reply, or the session's end."""
+        self.open = {call: lease for call, lease in self.open.items() if call in leased}
+        self.judged = {call: lease for call, lease in self.judged.items() if call in leased}
+
+    @property
+    def evidence(self) -> str:
+        """The kind of evidence that the reader finds."""
+        return self._transcripts.evidence if self.reader is None else self.reader.evidence
+
+
+class Wakes:
+    """How one agent's client was woken, and what came of it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._recent: list[Wake] = []
+        self.is_woken, self.woken_at = False, 0.0
+        """Whether a wake caused the current or the next turn, and when that wake was."""
+        self.failures, self.failed_at = 0, 0.0
+        """Woken turns in a row that failed, and when the last of them did (WAKE-3)."""
+        self.continuations = 0
+        """Ends of turns in a row that mail has kept from being ends."""
+        self.is_waiting, self.news = False, asyncio.Event()
+        """Whether a task waits until the client may be woken, and what has it look again."""
+        self.is_over = False
+        """The session has ended: nobody is to be woken any more."""
+        self.glimpse = ""
+        """Of the last wake: who wrote, and the first words, for the human's screen."""
+
+    def count(self, now: float, senders: frozenset[str]) -> None:
+        """The client is being woken for the mail of these agents."""
+        self._recent = [*recent(self._recent, now), Wake(now, senders)]
+
+    def note_woken(self) -> None:
+        """A wake has reached the client."""
+        self.is_woken, self.woken_at = True, self._clock()
+
+    def note_human(self) -> None:
+        """Its human has begun a turn."""
+        self.is_woken, self.failures = False, 0
+
+    def note_end(self, outcome: Outcome, endings: list[Ending]) -> None:
+        """A turn is over: failures of turns that no human began are counted."""
+        if endings and outcome == "ended":
+            self.failures = 0
+        is_ours = self.is_woken or any(not ending.turn.human for ending in endings)
+        if outcome == "errored" and is_ours:
+            self.failures += 1
+            self.failed_at = self._clock()
+        self.is_woken = False
+
+    def take_glimpse(self) -> str:
+        """What the human is shown of the last wake, once."""
+        line, self.glimpse = self.glimpse, ""
+        return line
+
+    def standing(self, state: str, *, interrupted_at: float, has_ended: bool) -> Standing:
+        """What decides whether the client may be woken."""
+        return Standing(
+            state,
+            failures=self.failures,
+            failed_at=self.failed_at,
+            interrupted_at=interrupted_at,
+            woken_at=self.woken_at if self.is_woken else 0.0,
+            wakes=self._recent,
+            has_ended=has_ended,
+        )
+
+
+class ClientSession:
+    """One agent's client, as its hooks show it: its conversation, what it does, its turns."""
 
     def __init__(
         self,
@@ -130,63 +333,61 @@ class Book:
         clock: Callable[[], float] | None = None,
         times: EvidenceTimes | None = None,
     ) -> None:
-        self._clock, self._times = clock or time.time, times or EvidenceTimes()
+        self._clock = clock = clock or time.time
         self.agent = agent
         self.client = client
-        self.turns = Turns(name, wake_line=wake_line, clock=self._clock)
-        self.session, self.transcript, self.state = "", "", ""
+        self.turns = Turns(name, wake_line=wake_line, clock=clock)
+        self.leases = Leases(client, clock, times or EvidenceTimes())
+        self.wakes = Wakes(clock)
+        self.state = ""
         self.heard = 0
         """Events of the main conversation so far."""
         self.heard_at = 0.0
         """When the last one was, in seconds of the wall clock."""
-        self.final_text = ""
-        self.final_at = 0.0
-        """What the last turn that ended said in the end, and when."""
-        self.delegations = 0
-        """Sub-agents under way whose hooks look like the main conversation's."""
-        self.is_woken, self.woken_at = False, 0.0
-        """Whether the turn under way, or the one that comes, is a wake's, and when that wake was."""
-        self.failures, self.failed_at = 0, 0.0
-        """Woken turns in a row that failed, and when the last of them did (WAKE-3)."""
-        self.worked: dict[str, float] = {}
-        """From the name of each path to when evidence last proved it."""
-        self.is_ready = True
-        """False while a long transcript is read for the first time, elsewhere."""
-        self.reader: Reader | None = None
-        self.open: dict[str, HandOver] = {}
-        """Hand-overs without evidence, by the call's word."""
-        self.judged: dict[str, HandOver] = {}
-        """Hand-overs with a verdict that may not be in the journal yet."""
-        self.announced: set[str] = set()
-        """Large messages that the client was woken for already."""
-        self.was_interrupted = False
-        """Its human stopped it, and has said nothing since."""
+        self.rested_at = 0.0
+        """When the last turn ended."""
+        self.begun_at = 0.0
+        """When a hook last showed that a turn was in progress."""
         self.interrupted_at = 0.0
-        self.watching = False
-        self.wake_waits, self.news = False, asyncio.Event()
-        """Whether somebody waits for when it may be woken, and what has them look again."""
-        self.is_over = False  # the session has ended
-        self.continuations = 0
-        """Ends of turns in a row that text has kept from being ends."""
-        self._wakes: list[Wake] = []
+        """When its human stopped it, if they have said nothing since; else 0."""
+        self.has_ended = False
+        """The conversation is over, and no other has begun: there is nothing to wake."""
+        self.delegations = 0
+        """Sub-agents at work whose hooks look like the main conversation's."""
+
+    @property
+    def conversation(self) -> str:
+        """The client's id of the conversation; empty if no hook has told it."""
+        return self.leases.place[0]
+
+    @property
+    def transcript(self) -> str:
+        """The file in which the client writes that conversation down."""
+        return self.leases.place[1]
+
+    @property
+    def open(self) -> dict[str, Lease]:
+        """What it was given, without evidence yet."""
+        return self.leases.open
 
     def note(self, event: HookEvent) -> list[Ending]:
         """The main conversation goes on; the turns that this ends. One that ends with it is `close`'s."""
-        if event.what == "session_ended" and self.session not in ("", event.session):
+        if event.what == "session_ended" and self.conversation not in ("", event.session):
             return []  # one that its human has left before
         self.heard += 1
         self.heard_at = self._clock()
-        if (event.session, event.transcript) != (self.session, self.transcript) or self.reader is None:
-            self.restore(event.session, event.transcript)
+        place = (event.session, event.transcript)
+        if place != self.leases.place or self.leases.reader is None:
+            self.leases.move_to(place)
         if event.what == "interrupted":
             self.interrupt()
         elif event.what == "prompt":
-            self.was_interrupted = False
+            self.interrupted_at = 0.0
         endings = self.turns.see(event)
         turn = self.turns.current
         if event.what == "prompt" and turn is not None and turn.human:
-            self.is_woken, self.failures = False, 0
-            self._doubt_wakes()
+            self.wakes.note_human()
+            self.leases.doubt_wakes()
         if event.what == "idle" and self.state in ("busy", "waiting"):
             endings += self.turns.end("interrupted")
         # Who tells of a start only with its first prompt may have been resumed since.
@@ -208,27 +409,9 @@ class Book:
             self.begun_at = self._clock()
         self.state = state
 
-    def restore(self, session: str, transcript: str) -> None:
-        """This is the session, and there it is written down."""
-        is_other = bool(self.session) and session != self.session
-        self.session, self.transcript = session, transcript
-        before, self.reader = self.reader, self._reader_of((session, transcript))
-        if is_other:
-            self.changed_at = self._clock()
-        for given in self.open.values():
-            # What a waiter was given enters the next turn, of whichever conversation; the rest stays.
-            if before is None or not is_other or given.may_move():
-                given.open(self.reader, self.place)
-
-    def _reader_of(self, place: Place) -> Reader:
-        session, transcript = place
-        return self.client.transcript.reader(
-            HookEvent(what="other", name="", session=session, transcript=transcript)
-        )
-
     def _count(self, event: HookEvent) -> None:
         if event.what in ("tool_used", "prompt"):
-            self.continuations = 0
+            self.wakes.continuations = 0
         if event.delegation:
             self.delegations = max(0, self.delegations + event.delegation)
         elif event.what not in ("tool_wanted", "tool_used", "waiting", "other"):
@@ -236,7 +419,12 @@ class Book:
 
     def interrupt(self) -> None:
         """Its human stopped it."""
-        self.was_interrupted, self.interrupted_at = True, self._clock()
+        self.interrupted_at = self._clock()
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Its human stopped it, and has said nothing since."""
+        return self.interrupted_at > 0.0
 
     def close(self, event: HookEvent) -> list[Ending]:
         """The event ends a turn, and nothing keeps it from ending."""
@@ -253,13 +441,6 @@ class Book:
             return turn.checkpoint
         return prompt in turn.prompt or prompt in last_asked(self.client.transcript.entries, self.transcript)
 
-    def part(self, event: HookEvent) -> list[Ending]:
-        """What it has finally said before mail that may keep its turn going."""
-        endings = self.turns.part(event.final_text)
-        if endings:
-            self.final_text, self.final_at = endings[-1].text, self._clock()
-        return endings
-
     def keep_going(self) -> None:
         """Mail keeps its turn from ending."""
         self.state = "busy"
@@ -270,14 +451,7 @@ class Book:
         endings = self.turns.end(outcome, text, ending)
         self.state = "errored" if outcome == "errored" else "idle"
         self.rested_at = self._clock()
-        if endings and outcome == "ended":
-            self.final_text, self.final_at = endings[-1].text, self._clock()
-            self.failures = 0
-        is_ours = self.is_woken or any(not ending.turn.human for ending in endings)
-        if outcome == "errored" and is_ours:
-            self.failures += 1
-            self.failed_at = self._clock()
-        self.is_woken = False
+        self.wakes.note_end(outcome, endings)
         return endings
 
     def takes(self, event: HookEvent) -> bool:
@@ -294,133 +468,26 @@ class Book:
         """What the human is shown of a wake, at the prompt that it comes as; once."""
         if event.what != "prompt":
             return ""
-        line, self.glimpse = self.glimpse, ""
+        line = self.wakes.take_glimpse()
         return "" if event.typed else line
 
-    def turning(self, pid: int) -> Turning:
-        """The turn under way, for a look into the client's own files."""
+    def current_turn(self, pid: int) -> OpenTurn:
+        """The turn in progress, for a look into the client's own files."""
         turn = self.turns.current
-        return Turning(
+        return OpenTurn(
             pid=pid,
-            session=self.session,
+            session=self.conversation,
             transcript=self.transcript,
             since=self.heard_at,
             began_at=self.heard_at if turn is None else turn.began_at,
-            word="" if turn is None else turn.word,
+            client_id="" if turn is None else turn.client_id,
         )
-
-    @property
-    def checkpoint_next(self) -> bool:
-        """Whether the next turn is a checkpoint's: it concerns nobody else."""
-        return self.turns.checkpoint_next
-
-    @checkpoint_next.setter
-    def checkpoint_next(self, value: bool) -> None:
-        self.turns.checkpoint_next = value
-
-    def hand_over(
-        self,
-        call: str,
-        marks: list[str],
-        *,
-        way: str = "",
-        at: float = 0.0,
-        left: Place | None = None,
-        due: bool = False,
-    ) -> None:
-        """Messages are on their way into the context, or in it without evidence.
-
-        `left` is the conversation that they went to, if its human has gone on to another one since. What
-        is `due` has to be in the next request, whatever path it takes.
-        """
-        given = HandOver(call, marks, way, at or self._clock())
-        given.is_deferred = given.path in DEFERRED and not due
-        self.open[call] = given
-        if left is not None:
-            given.open(self._reader_of(left), left)
-        elif self.is_ready:
-            given.open(self.reader, self.place)
-
-    def expect_open(self) -> None:
-        """The reader is ready now: tell it of what was handed over meanwhile."""
-        for given in self.open.values():
-            if given.reader is None:
-                given.open(self.reader, self.place)
-
-    def _doubt_wakes(self) -> None:
-        """What a waiter was given begins a turn at once; if a human does so later, it may have been lost."""
-        late = self._clock() - self._times.lost_s
-        for given in self.open.values():
-            if given.is_deferred and given.path in BEGINNING and given.at < late:
-                given.doubt()
 
     def judge(self) -> tuple[list[str], list[str]]:
         """The calls whose messages were read, and those whose messages are not in the context."""
-        if not self.open or not self.is_ready:
-            return [], []
-        read: list[str] = []
-        absent: list[str] = []
-        for given in list(self.open.values()):
-            verdict = _verdict(given)
-            if verdict is Verdict.READ:
-                read.append(given.call)
-                if given.way:
-                    self.worked[given.way] = self._clock()
-            elif verdict is Verdict.ABSENT or self._is_over(given):
-                absent.append(given.call)
-            else:
-                continue
-            self.judged[given.call] = self.open.pop(given.call)
-        return read, absent
-
-    def _is_over(self, given: HandOver) -> bool:
-        """The turn it was for has ended, the client rests, and its record has settled without the text."""
-        now = self._clock()
-        if given.reader is not self.reader:
-            is_due = given.path in BEGINNING or not given.is_deferred
-            wait_s = self._times.settled_s if is_due else self._times.left_s
-            return now - self.changed_at > wait_s and given.is_lost(left=True)
-        quiet_s = now - max(self.rested_at, self.heard_at, given.at)
-        if self.state not in RESTING or quiet_s <= self._times.settled_s:
-            return False
-        begins = given.path in BEGINNING
-        unbegun = quiet_s > self._times.unbegun_s
-        is_due = unbegun if begins else self.rested_at > given.at and not given.is_deferred
-        return is_due and given.is_lost(
-            unbegun=begins and self.begun_at < given.at,
-            stopped=self.was_interrupted and self.interrupted_at > given.at,
+        return self.leases.judge(
+            Activity(self.state, self.heard_at, self.rested_at, self.begun_at, self.interrupted_at)
         )
-
-    @property
-    def place(self) -> Place:
-        """The conversation that it is in."""
-        return self.session, self.transcript
-
-    @property
-    def places(self) -> set[Place]:
-        """All conversations in which something may still be found."""
-        return {self.place, *(given.place for given in self.open.values())}
-
-    @property
-    def readers(self) -> list[Reader]:
-        """Those of all these conversations."""
-        found = [self.reader, *(given.reader for given in self.open.values())]
-        return [reader for number, reader in enumerate(found) if reader and reader not in found[:number]]
-
-    @property
-    def leases(self) -> dict[str, HandOver]:
-        """All hand-overs that may have a lease, by the call's word."""
-        return {**self.judged, **self.open}
-
-    def drop_settled(self, leased: Container[str]) -> None:
-        """Forget the hand-overs whose leases are over: by evidence, a reply, or the session's end."""
-        self.open = {call: given for call, given in self.open.items() if call in leased}
-        self.judged = {call: given for call, given in self.judged.items() if call in leased}
-
-    @property
-    def evidence(self) -> str:
-        """The word for what the reader finds."""
-        return self.client.transcript.evidence if self.reader is None else self.reader.evidence
 
     @property
     def is_wakeable(self) -> bool:
@@ -430,29 +497,13 @@ class Book:
     @property
     def standing(self) -> Standing:
         """What decides whether it may be woken."""
-        return Standing(
-            self.state,
-            failures=self.failures,
-            failed_at=self.failed_at,
-            interrupted_at=self.interrupted_at if self.was_interrupted else 0.0,
-            woken_at=self.woken_at if self.is_woken else 0.0,
-            wakes=self._wakes,
-            has_ended=self.has_ended,
-        )
-
-    def count_wake(self, now: float, senders: frozenset[str]) -> None:
-        """It is being woken, for the mail of these."""
-        self._wakes = [*recent(self._wakes, now), Wake(now, senders)]
-
-    def note_woken(self) -> None:
-        """A wake has reached its client."""
-        self.is_woken, self.woken_at = True, self._clock()
+        return self.wakes.standing(self.state, interrupted_at=self.interrupted_at, has_ended=self.has_ended)
 
 
-def _verdict(given: HandOver) -> Verdict:
-    if given.reader is None or not given.marks:
+def _verdict(lease: Lease) -> Verdict:
+    if lease.reader is None or not lease.marks:
         return Verdict.OPEN
-    seen = set(given.reader.judge(given.marks).values())
+    seen = set(lease.reader.judge(lease.marks).values())
     if Verdict.OPEN in seen:
         return Verdict.OPEN
     # One of them may be known from an earlier hand-over; that proves nothing of this text.

@@ -12,7 +12,7 @@ from tellwire.core.mail.waiting import is_stuck
 from tellwire.core.state import Agent, Receipt, State
 from tellwire.protocol.ids import format_id
 from tellwire.protocol.operations.broker import Diagnose, Diagnosis, HookFault, OldLease, SessionFault
-from tellwire.sessions.tracker import Hooks
+from tellwire.sessions.tracker import HookFaults
 from tellwire.system.processes import started_at
 
 OLD_S = 300.0
@@ -29,7 +29,7 @@ class Diagnostician:
         self,
         mesh: MeshView,
         journal: Journal,
-        hooks: Hooks,
+        faults: HookFaults,
         *,
         contact_of: Callable[[str], Contact | None],
         port: Callable[[], int],
@@ -38,7 +38,7 @@ class Diagnostician:
         self._mesh = mesh
         self._contact_of = contact_of
         self._journal = journal
-        self._hooks = hooks
+        self._faults = faults
         self._port = port
         self._typing = typing
 
@@ -46,7 +46,7 @@ class Diagnostician:
         """All of it; bounded."""
         faults = [
             HookFault(client=client, count=count, last_at=at, error=error)
-            for client, (count, at, error) in self._hooks.faults.items()
+            for client, (count, at, error) in self._faults.by_client.items()
         ]
         return Diagnosis(
             faults=faults,

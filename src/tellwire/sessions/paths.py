@@ -1,36 +1,92 @@
-"""The ways for mail into one agent's model: which there are, whether each works now, and when it last did."""
+"""The paths of mail into one agent's model: which there are, whether each works now, and when it last did."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from tellwire.broker.ports import SessionMesh
+from tellwire.clients.ports import Waker
 from tellwire.core.mail.reach import Contact
 from tellwire.core.mail.waking import ENDED, FAILED, LEFT, OFTEN, STOPPED, Leave, describe
 from tellwire.core.state import Agent
 from tellwire.protocol.operations.agents import PathRecord
-from tellwire.sessions.client_session import Book
-from tellwire.sessions.waking import Waker
+from tellwire.sessions.client_session import ClientSession
+from tellwire.sessions.waking import Wakers, Waking
 
 MID_TURN, END_OF_TURN, PULL = "mid-turn", "end of turn", "get_messages"
 NO_HOLD = Leave()
 NO_HOOKS = "no hook of this session has run yet"
 DIALOG = "a dialog is waiting for its human"
+OWN_DIALECT = "tellwire"
 
 
-def list_ways(
+class PathView:
+    """Tells the listing, and the core, how mail gets to each agent."""
+
+    def __init__(
+        self,
+        mesh: SessionMesh,
+        wakers: Wakers,
+        waking: Waking,
+        *,
+        session_of: Callable[[str], ClientSession | None],
+        find: Callable[[Agent], ClientSession | None],
+    ) -> None:
+        self._mesh = mesh
+        self._wakers = wakers
+        self._waking = waking
+        self._session_of = session_of
+        self._find = find
+
+    def paths_of(self, agent: str) -> list[PathRecord]:
+        """How mail gets into an agent's model: the paths of its client, each with whether it works now."""
+        known = self._mesh.state.agents.get(agent)
+        connected = self._mesh.delivery.sessions.get(agent)
+        if known is None or (connected is not None and not connected.pulls):
+            return []  # an agent that mail is pushed to needs no path
+        source = None if connected is None else connected.source
+        session = self._known_session(known)
+        hold = NO_HOLD if session is None else self._waking.hold(session)
+        return list_paths(known, session, self._wakers_of(known, source) or [], source, hold)
+
+    def contact_of(self, agent: str) -> Contact | None:
+        """What is known of the client of an agent that fetches its mail."""
+        known = self._mesh.state.agents.get(agent)
+        connected = self._mesh.delivery.sessions.get(agent)
+        if known is None or connected is None:
+            return None
+        source = connected.source
+        session = self._known_session(known)
+        leave = NO_HOLD if session is None else self._waking.leave(session, known)
+        return tell_contact(known, session, self._wakers_of(known, source), source, leave)
+
+    def _wakers_of(self, agent: Agent, source: object) -> list[Waker] | None:
+        """What wakes an agent; None if it only fetches its mail, as in other dialects."""
+        foreign = getattr(getattr(source, "hello", None), "dialect", OWN_DIALECT) != OWN_DIALECT
+        return None if foreign else self._wakers.of(agent.kind)
+
+    def _known_session(self, agent: Agent) -> ClientSession | None:
+        """An agent's session; also if its first hook came before it joined."""
+        session = self._session_of(agent.id)
+        if session is None and agent.online and self._wakers.of(agent.kind) is not None:
+            session = self._find(agent)
+        return session
+
+
+def list_paths(
     agent: Agent,
-    book: Book | None,
+    session: ClientSession | None,
     wakers: Sequence[Waker],
     source: object = None,
     hold: Leave = NO_HOLD,
 ) -> list[PathRecord]:
     """The best first; a `source` that holds a call open gets its mail by that at once."""
-    pull = _pull(agent, book, source)
-    if not wakers and book is None:
+    pull = _pull(agent, session, source)
+    if not wakers and session is None:
         return [pull]
-    bound = is_bound(book)
+    bound = is_bound(session)
     note = "" if bound else NO_HOOKS
     if not agent.online:
         bound, note = False, "offline"
@@ -39,71 +95,74 @@ def list_ways(
         for name in (MID_TURN, END_OF_TURN)
     ]
     found = [waker.path_of(agent) for waker in wakers]
-    wakes = [_for_wake(path, agent, book, hold) for path in found if path is not None]
+    wakes = [_for_wake(path, agent, session, hold) for path in found if path is not None]
     paths = [*hooks, *wakes, pull]
-    worked = {} if book is None else book.worked
+    worked = {} if session is None else session.leases.worked
     return [
         each if each.last_at is not None else msgspec.structs.replace(each, last_at=worked.get(each.name))
         for each in paths
     ]
 
 
-def is_bound(book: Book | None) -> bool:
+def is_bound(session: ClientSession | None) -> bool:
     """Whether a hook of this very session has been heard, in this life of the broker or an earlier one."""
-    return book is not None and bool(book.session)
+    return session is not None and bool(session.conversation)
 
 
 def tell_contact(
     agent: Agent,
-    book: Book | None,
+    session: ClientSession | None,
     wakers: Sequence[Waker] | None,
     source: object = None,
     leave: Leave = NO_HOLD,
 ) -> Contact:
     """What the core has to know of an agent's client; `wakers` is None if it is no agent CLI that we know."""
-    holds = bool(getattr(source, "waiters", ()))
-    if book is None or not is_bound(book):
+    holds = bool(getattr(source, "news", False))
+    if session is None or not is_bound(session):
         return Contact(hooked=wakers is not None, holds=holds)
     contact = Contact(
         hooked=True,
         bound=True,
         holds=holds,
-        state=book.state,
-        since=book.heard_at,
-        ways={call: given.way for call, given in book.open.items()},
-        announced=book.announced,
+        state=session.state,
+        since=session.heard_at,
+        ways={call: lease.path for call, lease in session.open.items()},
+        announced=session.leases.announced,
     )
-    turn = book.turns.current
-    if not book.is_wakeable:
-        since = book.heard_at if turn is None or book.state == "waiting" else turn.began_at
+    turn = session.turns.current
+    if not session.is_wakeable:
+        since = session.heard_at if turn is None or session.state == "waiting" else turn.began_at
         return contact._replace(since=since)
     found = [waker.path_of(agent) for waker in wakers or ()]
-    ways = [path for path in found if path is not None]
-    way = next((each.name for each in ways if each.works), "")
-    shut = "" if way else "; ".join(f"{each.name}: {each.note}" for each in ways)
+    paths = [path for path in found if path is not None]
+    path = next((each.name for each in paths if each.works), "")
+    shut = "" if path else "; ".join(f"{each.name}: {each.note}" for each in paths)
     held = describe(leave) if leave.why_not in (ENDED, FAILED, LEFT, OFTEN, STOPPED) else ""
-    return contact._replace(idle=True, woken_at=book.woken_at, held=held, way=way, shut=shut)
+    again_s = leave.again_s if held else 0.0
+    return contact._replace(
+        idle=True, woken_at=session.wakes.woken_at, held=held, again_s=again_s, way=path, shut=shut
+    )
 
 
-def _for_wake(path: PathRecord, agent: Agent, book: Book | None, hold: Leave) -> PathRecord:
-    """A way that wakes is shut while the agent is away, or after a wake that failed."""
+def _for_wake(path: PathRecord, agent: Agent, session: ClientSession | None, hold: Leave) -> PathRecord:
+    """A path that wakes is shut while the agent is away, or after a wake that failed."""
     note = ""
     if not agent.online:
         note = "offline"
-    elif not is_bound(book):
+    elif not is_bound(session):
         return msgspec.structs.replace(path, works=False, note=NO_HOOKS, unproved=True)
     elif hold.why_not in (ENDED, FAILED, LEFT):
         note = describe(hold)
-    elif book is not None and book.state == "waiting":
+    elif session is not None and session.state == "waiting":
         note = DIALOG
     return msgspec.structs.replace(path, works=False, note=note) if note else path
 
 
-def _pull(agent: Agent, book: Book | None, source: object) -> PathRecord:
-    holds = bool(getattr(source, "waiters", ()))
-    last: float | None = getattr(source, "read_at", None)
-    if book is not None:
-        last = book.worked.get(PULL, last)
+def _pull(agent: Agent, session: ClientSession | None, source: object) -> PathRecord:
+    holds = bool(getattr(source, "news", False))
+    last: float | None = getattr(getattr(source, "evidence", None), "read_at", None)
+    if session is not None:
+        last = session.leases.worked.get(PULL, last)
     note = "a call is waiting for mail" if holds else "it fetches its own mail"
     return PathRecord(
         name=PULL,

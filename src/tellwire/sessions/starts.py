@@ -32,7 +32,7 @@ class Start(NamedTuple):
 
     client: str
     payload: dict[str, Any]
-    words: list[str]
+    processes: list[str]
     """The processes above its hook, which itself is gone."""
     at: float
     """When it started, in seconds of the wall clock."""

@@ -1,48 +1,40 @@
-"""Hooks of agent CLIs: what they tell of the turn, mail into a running turn and at its end, and evidence.
+"""Follows the sessions of agent CLIs by their hooks: what happens in a turn, and when mail can go along.
 
-A hook of the main conversation takes along what waits, on a lease. What the client's transcript says later
-makes it `read`, or gives it back. Nothing here blocks a turn: a hook that cannot be served gets no answer.
+A hook of the main conversation takes along what waits, on a lease (`fetcher`). What the client's transcript
+says later makes it `read`, or returns it (`evidence`). Nothing here blocks a turn: a hook that cannot be
+served gets no answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from tellwire.broker.calls import Desk
 from tellwire.broker.labels import Labels
 from tellwire.broker.ports import SessionMesh
 from tellwire.clients.client import Client
 from tellwire.clients.events import HookEvent
-from tellwire.clients.ports import NAMED, Fetched, Shim, Waker, name_of
-from tellwire.clients.reader import is_long
+from tellwire.clients.ports import FetchedText, McpSession
 from tellwire.core.agents.register import ENDED
 from tellwire.core.agents.seats import is_seated
-from tellwire.core.context import EndSession, FetchFor, NoteEvidence, ReportTurn, ReturnLease
-from tellwire.core.mail.framing import announce, remind, render_batch, render_message
-from tellwire.core.mail.glimpse import glimpse
-from tellwire.core.mail.reach import Contact
+from tellwire.core.context import EndSession, ReportTurn
 from tellwire.core.state import Agent
-from tellwire.protocol.errors import TellwireError
-from tellwire.protocol.ids import format_id, parse_id
-from tellwire.protocol.operations.agents import PathRecord
-from tellwire.protocol.operations.messages import MessageRecord, Taken
-from tellwire.sessions.client_session import WAKING, Book, EvidenceTimes, mark_of
-from tellwire.sessions.gate_files import Marks
+from tellwire.sessions.client_session import ClientSession, EvidenceTimes
+from tellwire.sessions.evidence import EvidenceWatcher, WatchTimes
+from tellwire.sessions.fetcher import MailFetcher
+from tellwire.sessions.gate_files import GateFiles
 from tellwire.sessions.listening import Listens, always
-from tellwire.sessions.owners import SESSIONS_MAX, Recognition
-from tellwire.sessions.paths import END_OF_TURN, MID_TURN, NO_HOLD, PULL, list_ways, tell_contact
-from tellwire.sessions.placing import Placing
-from tellwire.sessions.remembered import Bindings
+from tellwire.sessions.owners import SESSIONS_MAX, HookOwners, Placement
+from tellwire.sessions.paths import END_OF_TURN, MID_TURN, PathView
+from tellwire.sessions.remembered import RememberedSessions
 from tellwire.sessions.starts import Starts
-from tellwire.sessions.turn_probe import Pulses, PulseTimes
-from tellwire.sessions.turns import RETRY_LINE, Ending
+from tellwire.sessions.turn_probe import ProbeTimes, TurnProbe
+from tellwire.sessions.turns import Ending
 from tellwire.sessions.waking import Wakers, Waking
 from tellwire.system.bounded import BoundedDict
 from tellwire.system.panes import WAKE_LINE
@@ -50,14 +42,7 @@ from tellwire.system.processes import holder_of
 from tellwire.system.tasks import Tasks
 from tellwire.system.terminals import pane_of
 
-log = logging.getLogger("tellwire.hooks")
-
-HEADER_CHARS = 700
-"""Of what a client takes at once, for the line above the messages and the one behind."""
-SETTLE_LOOKS = 20
-"""How often the transcript of a client that ends is looked at."""
 FAULT_CHARS_MAX = 200
-OWN_DIALECT = "tellwire"
 COMPACT = "compact"
 CUTS = frozenset({COMPACT, "clear"})
 """Why a session starts whose context was cut."""
@@ -66,58 +51,129 @@ CUTS = frozenset({COMPACT, "clear"})
 class HookTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long clients are waited for, and how often their files are looked at."""
 
-    watch_s: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0)
-    """When to look at the transcript while a hand-over is open; from then on, the last."""
-    settle_s: float = 1.0
-    """A client that ends writes its transcript to the end within this."""
+    watch: WatchTimes = WatchTimes()
     evidence: EvidenceTimes = EvidenceTimes()
-    pulses: PulseTimes = PulseTimes()
+    probe: ProbeTimes = ProbeTimes()
 
 
-def _uncut(book: Book) -> str:
-    """The transcript by which to tell how much was said, for a client that does not tell of cuts."""
-    return "" if book.client.tells_cuts else book.transcript
+class HookFaults:
+    """Payloads of hooks that made no sense, by client: how many, and when and why the last did not."""
+
+    def __init__(self, clients_max: int) -> None:
+        self._clients_max = clients_max
+        self.by_client: dict[str, tuple[int, float, str]] = {}
+
+    def note(self, client: str, error: Exception) -> None:
+        """A hook brought a payload that cannot be understood."""
+        count, _, _ = self.by_client.get(client, (0, 0.0, ""))
+        if count or len(self.by_client) < self._clients_max:
+            self.by_client[client] = count + 1, time.time(), str(error)[:FAULT_CHARS_MAX]
 
 
-class Hooks:
-    """The hooks of all clients."""
+class KnownSessions:
+    """The sessions of all agents whose client has hooks; a new one goes on where the last broker stopped."""
+
+    def __init__(
+        self,
+        mesh: SessionMesh,
+        remembered: RememberedSessions,
+        fetcher: MailFetcher,
+        evidence: EvidenceWatcher,
+        times: EvidenceTimes,
+    ) -> None:
+        self._mesh = mesh
+        self.remembered = remembered
+        self._fetcher = fetcher
+        self._evidence = evidence
+        self._times = times
+        self._sessions: dict[str, ClientSession] = {}
+        self._turns = 0
+        self.transcripts: BoundedDict[str, tuple[str, str]] = BoundedDict(SESSIONS_MAX)
+        """For each agent its client's kind, and its transcript; also of agents that have left."""
+
+    def of(self, agent: str) -> ClientSession | None:
+        """An agent's session, if a hook of it was heard."""
+        return self._sessions.get(agent)
+
+    def open(self, agent: Agent, record: Client) -> ClientSession:
+        """An agent's session; created when the first hook of it is heard."""
+        session = self._sessions.get(agent.id)
+        if session is None:
+            session = ClientSession(agent.id, record, self._name_turn, wake_line=WAKE_LINE, times=self._times)
+            self._sessions[agent.id] = session
+            before = self.remembered.load(agent, record.kind)
+            if before is not None:
+                before.restore(session)
+            self._fetcher.recall(agent, session)
+            self._evidence.read_ahead(session)
+            if session.open:
+                self._evidence.watch(session)
+        return session
+
+    def pop(self, agent: str) -> ClientSession | None:
+        """Forget an agent's session, which is over."""
+        return self._sessions.pop(agent, None)
+
+    def bound(self) -> dict[str, str]:
+        """For each agent the conversation that it is in."""
+        return {
+            name: session.conversation for name, session in self._sessions.items() if session.conversation
+        }
+
+    def has_agent_of(self, process: str) -> bool:
+        """Whether a session of an agent of this process is known."""
+        agents = self._mesh.state.agents
+        return any(name in agents and agents[name].owner == process for name in self._sessions)
+
+    def live(self) -> Iterator[tuple[ClientSession, Agent]]:
+        """All sessions that are not over."""
+        agents = self._mesh.state.agents
+        for name, session in list(self._sessions.items()):
+            agent = agents.get(name)
+            if agent is not None and (agent.online or agent.offline_reason not in ENDED):
+                yield session, agent
+
+    def _name_turn(self) -> str:
+        self._turns += 1
+        return f"{self._mesh.state.epoch}.{self._turns}"
+
+
+class SessionTracker:
+    """Follows the sessions of all clients."""
 
     def __init__(
         self,
         mesh: SessionMesh,
         clients: Mapping[str, Client],
-        marks: Path,
+        gates: Path,
         *,
         wakers: Wakers,
         owner_above: Callable[[list[str]], str],
         checkpoint_prompt: str = "",
         times: HookTimes | None = None,
     ) -> None:
+        times = times or HookTimes()
         self._mesh = mesh
-        self._times = times = times or HookTimes()
-        self._facts = mesh.facts
         self._clients = clients
-        self._wakers = wakers
         self._checkpoint_prompt = checkpoint_prompt
         """A turn that it asks for is a checkpoint's."""
-        self._marks = Marks(marks)
-        self._bindings = Bindings(marks.with_name("bindings"))
-        self._starts = Starts(marks.with_name("starts"))
-        self._desk = Desk(mesh)
-        self._placing = Placing(mesh, mesh.delivery)
-        self.labels = Labels(marks.with_name("labels"))
-        self._books: dict[str, Book] = {}
-        self.recognition = Recognition(mesh, clients, self, owner_above=owner_above)
-        self.places: BoundedDict[str, tuple[str, str]] = BoundedDict(SESSIONS_MAX)
-        """For each agent its client's kind, and where that writes the session down, also if it left."""
-        self.faults: dict[str, tuple[int, float, str]] = {}
-        """For each client, payloads that made no sense: how many, and when and why the last did not."""
+        self._gates = GateFiles(gates)
+        self._starts = Starts(gates.with_name("starts"))
+        self._placement = Placement(mesh, mesh.delivery)
         self._tasks = Tasks()
-        self._calls = 0
-        self._turns = 0
         self._waking = Waking(mesh, wakers)
-        self._pulses = Pulses(self._known, self._tell, times.pulses)
-        mesh.facts.add_view(self)
+        self._evidence = EvidenceWatcher(mesh, wakers, self._tasks, times.watch)
+        remembered = RememberedSessions(gates.with_name("bindings"))
+        labels = Labels(gates.with_name("labels"))
+        self.fetcher = MailFetcher(mesh, labels, remembered, self._evidence)
+        self.sessions = KnownSessions(mesh, remembered, self.fetcher, self._evidence, times.evidence)
+        self.faults = HookFaults(len(clients) + 1)
+        self.access = SessionAccess(mesh, self)
+        self.owners = HookOwners(mesh, clients, self.access, owner_above=owner_above)
+        self._probe = TurnProbe(self.sessions.live, self._tell, times.probe)
+        mesh.facts.add_view(
+            PathView(mesh, wakers, self._waking, session_of=self.sessions.of, find=self._find)
+        )
 
     # -- what a hook says -----------------------------------------------------------------------------
 
@@ -125,102 +181,123 @@ class Hooks:
         self,
         client: str,
         payload: Mapping[str, Any],
-        words: list[str] | None,
+        processes: list[str] | None,
         listens: Listens = always,
     ) -> dict[str, Any] | None:
-        """Note what happened, and what to answer.
+        """Note what happened, and return the answer for the hook.
 
-        `words` are the processes above the hook, if known; `listens` tells whether it still waits.
+        `processes` are those above the hook, if known; `listens` tells whether it still waits.
         """
         record = self._clients.get(client)
         if record is None:
             return None
         event = record.hooks.parse(payload)
-        missed = self.recognition.missed(client, event)
-        self.recognition.note(client, event, words or None)  # none: the hook was gone before we looked
-        agent = await self.recognition.find(client, event, self._bound())
+        missed = self.owners.missed(client, event)
+        self.owners.note(client, event, processes or None)  # none: the hook was gone before we looked
+        agent = await self.owners.find(client, event, self.sessions.bound())
         if agent is None or event.subagent:
             return None
         if event.what != "session_ended":
             agent = await self.place(agent, event.session)
-        book = self._book(agent, record)
-        reader = book.reader
-        endings = await self._pulses.end_before(book, event, agent)
-        if missed is not None and not book.heard:
-            endings += book.note(missed)
-        if event.source in CUTS and not (event.source == COMPACT and book.client.cut_mark):
+        session = self.sessions.open(agent, record)
+        endings = await self._probe.end_before(session, event, agent)
+        if missed is not None and not session.heard:
+            endings += self._note(session, missed)
+        if event.source in CUTS and not (event.source == COMPACT and record.cut_mark):
             self.labels.forget(agent.id)
-        endings += book.note(event)
-        self.places.renew(book.agent, (book.client.kind, book.transcript))
-        if book.reader is not reader:
-            self._read_ahead(book)
-        self._judge(book)
-        fetched = Fetched()
-        if book.takes(event):
+        endings += self._note(session, event)
+        self._evidence.judge(session)
+        fetched = FetchedText()
+        if session.takes(event):
             try:
-                fetched = await self._text_for(book, event, listens)
+                fetched = await self._fetch_for(session, event, listens)
             except asyncio.CancelledError:  # the hook has given up: what it told is true all the same
-                self._tell(book, endings + book.close(event))
+                self._tell(session, endings + session.close(event))
                 raise
         if fetched.text and event.continues:
-            book.keep_going()
+            session.keep_going()
         elif not fetched.text:
-            endings += book.close(event)
-        self._tell(book, endings)
+            endings += session.close(event)
+        self._tell(session, endings)
         if agent.pending and not fetched.text:
             self.mail(agent.id)  # it took nothing along, and the client may be idle
-        return self._answer(book, event, fetched, listens)
+        return self._answer(session, event, fetched, listens)
+
+    def _note(self, session: ClientSession, event: HookEvent) -> list[Ending]:
+        reader = session.leases.reader
+        endings = session.note(event)
+        self.sessions.transcripts.renew(session.agent, (session.client.kind, session.transcript))
+        if session.leases.reader is not reader:
+            self._evidence.read_ahead(session)
+        return endings
+
+    async def _fetch_for(self, session: ClientSession, event: HookEvent, listens: Listens) -> FetchedText:
+        """Mail for the model that a hook takes along, if it may and if the hook still waits for it."""
+        agent = self._mesh.state.agents.get(session.agent)
+        if agent is None or not agent.pending or not listens():
+            return FetchedText()
+        if event.continues and not self._waking.may_continue(session, agent):
+            return FetchedText()
+        if event.continues:
+            for ending in session.turns.part(event.final_text):
+                self._report(session, agent, ending)  # before it hears anything new
+        path = END_OF_TURN if event.continues else MID_TURN
+        fetched = await self.fetcher.fetch(session, "hook", path, prompt=event.prompt)
+        if fetched.call and not listens():
+            self.fetcher.give_back(session, fetched.call)
+            return FetchedText()
+        return fetched
 
     def _answer(
-        self, book: Book, event: HookEvent, fetched: Fetched, listens: Listens
+        self, session: ClientSession, event: HookEvent, fetched: FetchedText, listens: Listens
     ) -> dict[str, Any] | None:
         """What a hook says: mail and a note for the model, and a line for the human."""
-        is_heard = book.takes(event) and listens() and (fetched.text or not event.continues)
-        note = self._placing.take_note(book.agent) if is_heard else ""
+        is_heard = session.takes(event) and listens() and (fetched.text or not event.continues)
+        note = self._placement.take_note(session.agent) if is_heard else ""
         text = "\n\n".join(filter(None, (note, fetched.text)))
-        answer = book.client.hooks.answer(event, text) if text else {}
-        line = book.glimpse_at(event) or fetched.line
-        return (book.client.hooks.show(answer, line) if line else answer) or None
+        answer = session.client.hooks.answer(event, text) if text else {}
+        line = session.glimpse_at(event) or fetched.line
+        return (session.client.hooks.show(answer, line) if line else answer) or None
 
     async def place(self, agent: Agent, conversation: str, pane: str = "") -> Agent:
         """The agent that a session of a client is; what it was by mistake before is over."""
-        now = await self._placing.place(agent, conversation, pane)
+        now = await self._placement.place(agent, conversation, pane)
         if now.id != agent.id:
             await self.settle(agent.id)
         return now
 
-    def meet(self, client: str, payload: Mapping[str, Any], words: list[str], since: float) -> None:
+    def meet(self, client: str, payload: Mapping[str, Any], processes: list[str], since: float) -> None:
         """A process says which session is its own: a start that no broker heard, or a waiter.
 
         No turn begins or ends by that, and no mail goes. What was heard of the agent `since` then is newer.
 
         Raises:
-            ValueError: it makes no sense.
+            ValueError: the payload makes no sense.
         """
         record = self._clients.get(client)
         event = None if record is None else record.hooks.parse(payload)
         if record is None or event is None or event.subagent:
             return
         began = event if event.what in ("session_started", "prompt") else quiet(event)
-        self.recognition.meet(client, began, words)
-        agent = self.recognition.agent_of(client, event, self._bound())
+        self.owners.meet(client, began, processes)
+        agent = self.owners.agent_of(client, event, self.sessions.bound())
         if agent is None:
             return
-        known = self._books.get(agent.id)
-        is_news = known is None or (known.session != event.session and known.heard_at < since)
+        known = self.sessions.of(agent.id)
+        is_news = known is None or (known.conversation != event.session and known.heard_at < since)
         if is_news and not is_seated(agent, event.session):
             self.run(self._bind(agent, event, record))
         else:
             self._hear_of(agent, event if is_news else None, record)
 
     async def _bind(self, agent: Agent, event: HookEvent, record: Client) -> None:
-        """An agent's session is known: have it bear its name before it is given anything."""
+        """An agent's conversation is known: correct its name before it is given anything."""
         self._hear_of(await self.place(agent, event.session), event, record)
 
     def _hear_of(self, agent: Agent, event: HookEvent | None, record: Client) -> None:
-        book = self._book(agent, record)
+        session = self.sessions.open(agent, record)
         if event is not None:
-            self._tell(book, book.note(quiet(event)))
+            self._tell(session, session.note(quiet(event)))
         if agent.pending:
             self.mail(agent.id)
 
@@ -228,43 +305,36 @@ class Hooks:
         """Hear of the sessions that started while no broker answered."""
         for start in self._starts.take():
             try:
-                self.meet(start.client, start.payload, start.words, start.at)
+                self.meet(start.client, start.payload, start.processes, start.at)
             except ValueError as error:
-                self.fault(start.client, error)
+                self.faults.note(start.client, error)
 
-    def fault(self, client: str, error: Exception) -> None:
-        """A hook brought what nobody understands."""
-        count, _, _ = self.faults.get(client, (0, 0.0, ""))
-        if count or len(self.faults) < len(self._clients) + 1:
-            self.faults[client] = count + 1, time.time(), str(error)[:FAULT_CHARS_MAX]
+    # -- what becomes of it ---------------------------------------------------------------------------
 
-    def _tell(self, book: Book, endings: list[Ending]) -> None:
-        """What an agent does has changed: say so to whom it concerns."""
-        agent = self._mesh.state.agents.get(book.agent)
-        if agent is None or self._books.get(book.agent) is not book:
+    def _tell(self, session: ClientSession, endings: list[Ending]) -> None:
+        """A session has changed: report its turns, remember it, and open or shut the gate of its hooks."""
+        agent = self._mesh.state.agents.get(session.agent)
+        if agent is None or self.sessions.of(session.agent) is not session:
             return
         for ending in endings:
-            self._report(book, agent, ending)
-        self._facts.activities[agent.id] = book.state
-        self._note_prompted(book)
-        self._bindings.save(agent, book)
-        if agent.pending or book.open or book.delegations:
-            self._marks.leave(agent)
+            self._report(session, agent, ending)
+        facts, turn = self._mesh.facts, session.turns.current
+        facts.activities[agent.id] = session.state
+        if turn is not None and turn.human:
+            facts.prompted.add(agent.id)
         else:
-            self._marks.take(agent)
-        if self._pulses.is_wanted:
-            self.run(self._pulses.run())
+            facts.prompted.discard(agent.id)
+        self.sessions.remembered.save(agent, session)
+        if agent.pending or session.open or session.delegations:
+            self._gates.open(agent)
+        else:
+            self._gates.shut(agent)
+        if self._probe.is_wanted:
+            self.run(self._probe.run())
         if endings and self.has_reason(agent):
             self.mail(agent.id)  # nothing took it along
 
-    def _note_prompted(self, book: Book) -> None:
-        turn = book.turns.current
-        if turn is not None and turn.human:
-            self._facts.prompted.add(book.agent)
-        else:
-            self._facts.prompted.discard(book.agent)
-
-    def _report(self, book: Book, agent: Agent, ending: Ending) -> None:
+    def _report(self, session: ClientSession, agent: Agent, ending: Ending, *, is_last: bool = False) -> None:
         turn = ending.turn
         self._mesh.submit_own(
             ReportTurn(
@@ -274,377 +344,99 @@ class Hooks:
                 ending.outcome,
                 ending.text,
                 human=turn.human,
-                checkpoint=book.is_checkpoint(turn, self._checkpoint_prompt),
+                checkpoint=session.is_checkpoint(turn, self._checkpoint_prompt),
+                is_last=is_last,
             )
         )
-
-    def _bound(self) -> dict[str, str]:
-        return {name: book.session for name, book in self._books.items() if book.session}
-
-    def _book(self, agent: Agent, record: Client) -> Book:
-        book = self._books.get(agent.id)
-        if book is None:
-            book = Book(agent.id, record, self._name_turn, wake_line=WAKE_LINE, times=self._times.evidence)
-            self._books[agent.id] = book
-            self._recall(agent, book)
-        return book
-
-    def _name_turn(self) -> str:
-        self._turns += 1
-        return f"{self._mesh.state.epoch}.{self._turns}"
-
-    def _recall(self, agent: Agent, book: Book) -> None:
-        """Go on with what an earlier broker knew of this session, and with what it handed over."""
-        binding = self._bindings.load(agent)
-        if binding is not None and binding.kind == book.client.kind:
-            book.restore(binding.session, binding.transcript)
-            book.changed_at, book.has_ended = binding.changed_at, binding.has_ended
-            book.state, book.heard_at, book.worked = binding.state, binding.heard_at, binding.worked
-            book.rested_at, book.interrupted_at = binding.rested_at, binding.interrupted_at
-            book.was_interrupted = binding.interrupted_at > 0.0
-            book.turns.current = binding.turn
-            book.failures, book.failed_at = binding.failures, binding.failed_at
-        for call, lease in agent.calls.items():
-            path = call.partition(":")[0]
-            if not path.isdigit() and call not in book.open:
-                held = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
-                marks = self._sought(agent, call, [format_id("m", seq) for seq in held])
-                if binding is None or binding.kind != book.client.kind:
-                    book.hand_over(call, marks)
-                    continue
-                book.hand_over(
-                    call,
-                    marks,
-                    way=binding.ways.get(call, ""),
-                    at=binding.handed.get(call, 0.0),
-                    left=binding.left.get(call),
-                    due=call in binding.due,
-                )
-        self._read_ahead(book)
-        if book.open:
-            self._watch(book)
 
     def recall(self) -> None:
         """After a start of the broker: go on with all sessions that an earlier one knew."""
         known: set[str] = set()
-        for agent in self.agents():
-            binding = None if agent.offline_reason in ENDED else self._bindings.load(agent)
-            record = None if binding is None else self._clients.get(binding.kind)
+        for agent in self.access.agents():
+            before = None if agent.offline_reason in ENDED else self.sessions.remembered.load(agent)
+            record = None if before is None else self._clients.get(before.kind)
             if record is not None:
                 known.add(agent.id)
-                book = self._book(agent, record)
-                self._tell(book, [])
-                if book.failures:
+                session = self.sessions.open(agent, record)
+                self._tell(session, [])
+                if session.wakes.failures:
                     self.mail(agent.id)
-        self._bindings.prune(known)
-
-    def _known(self) -> Iterator[tuple[Book, Agent]]:
-        agents = self._mesh.state.agents
-        for name, book in list(self._books.items()):
-            agent = agents.get(name)
-            if agent is not None and (agent.online or agent.offline_reason not in ENDED):
-                yield book, agent
-
-    def agents(self) -> list[Agent]:
-        """Everybody known."""
-        return list(self._mesh.state.agents.values())
-
-    def book_of(self, agent: str) -> Book | None:
-        """What is known of an agent, if its client has hooks."""
-        return self._books.get(agent)
-
-    def paths_of(self, agent: str) -> list[PathRecord]:
-        """How mail gets into an agent's model: the ways of its client, each with whether it works now."""
-        known = self._mesh.state.agents.get(agent)
-        session = self._mesh.delivery.sessions.get(agent)
-        if known is None or (session is not None and not session.pulls):
-            return []  # what is pushed to needs no way
-        source = None if session is None else session.source
-        book = self._known_book(known)
-        hold = NO_HOLD if book is None else self._waking.hold(book)
-        return list_ways(known, book, self._wakers_of(known, source) or [], source, hold)
-
-    def contact_of(self, agent: str) -> Contact | None:
-        """What is known of the client of an agent that fetches its mail."""
-        known = self._mesh.state.agents.get(agent)
-        session = self._mesh.delivery.sessions.get(agent)
-        if known is None or session is None:
-            return None
-        source = session.source
-        book = self._known_book(known)
-        leave = NO_HOLD if book is None else self._waking.leave(book, known)
-        return tell_contact(known, book, self._wakers_of(known, source), source, leave)
-
-    def _wakers_of(self, agent: Agent, source: object) -> list[Waker] | None:
-        """The session to wake for an agent; None if it only fetches its mail, as in other dialects."""
-        foreign = getattr(source, "dialect", OWN_DIALECT) != OWN_DIALECT
-        return None if foreign else self._wakers.of(agent.kind)
-
-    def _known_book(self, agent: Agent) -> Book | None:
-        """An agent's book; also if its first hook came before it joined."""
-        book = self._books.get(agent.id)
-        if book is None and agent.online and self._wakers.of(agent.kind) is not None:
-            book = self._find(agent)
-        return book
-
-    # -- mail -----------------------------------------------------------------------------------------
-
-    async def _text_for(self, book: Book, event: HookEvent, listens: Listens) -> Fetched:
-        agent = self._mesh.state.agents.get(book.agent)
-        if agent is None or not agent.pending or not listens():
-            return Fetched()
-        if event.continues and not self._waking.may_continue(book, agent):
-            return Fetched()
-        if event.continues:
-            for ending in book.part(event):
-                self._report(book, agent, ending)  # before it hears anything new
-        way = END_OF_TURN if event.continues else MID_TURN
-        fetched = await self.fetch(book, "hook", way, prompt=event.prompt)
-        if fetched.call and not listens():
-            self.give_back(book, fetched.call)
-            return Fetched()
-        return fetched
-
-    async def fetch(self, book: Book, path: str, way: str, *, prompt: str = "") -> Fetched:
-        """What waits for an agent, on a lease, as text for its model; empty if there is nothing new.
-
-        What stands in the `prompt` that the text goes along with is not said again.
-        """
-        self._calls += 1
-        call = f"{path}:{self._mesh.state.epoch}:{self._calls}"
-        in_bytes = book.client.hooks.room.bytes > 0
-        room = (book.client.hooks.room.bytes or book.client.hooks.room.chars) - HEADER_CHARS
-        try:
-            taken: Taken = await self._desk.ask(FetchFor(book.agent, call, room, in_bytes))
-        except TellwireError as error:
-            log.warning("mail could not be handed over: %s", error)
-            return Fetched()
-        except asyncio.CancelledError:
-            self._return(book.agent, call)  # behind the lease, which nobody waits for any more
-            raise
-        now, agent = self._mesh.state.now, self._mesh.state.agents[book.agent]
-        label, told = self.labels.word(agent), self.labels.knows(agent, _uncut(book), book.client.cut_mark)
-        fresh = _told_again(taken.messages, self._standing(book, taken.messages, prompt))
-        parts = [render_message(each, now=now, label=label) for each in fresh]
-        large = [each for each in taken.large if each.id not in book.announced]
-        book.announced.update(each.id for each in large)
-        parts += [announce(each, now=now, size=int(each.body)) for each in large]
-        if taken.messages:
-            # A text under a name of its own is sought by that, whatever stands there already.
-            stands = not parts and path != NAMED
-            self._hand_over(book, call, way, [each.id for each in taken.messages], due=stands)
-            if not parts and path in WAKING:
-                return Fetched(remind([each.id for each in taken.messages]), call, glimpse(taken.messages))
-        behind = taken.waiting - len(taken.large) if taken.messages else 0
-        text = render_batch(parts, waiting=behind, told=told, label=label) if parts else ""
-        if taken.messages:
-            self.labels.count(agent, len(text), _uncut(book), ruled=not told)
-        return Fetched(text, call, glimpse(taken.messages, large=large))
-
-    def _hand_over(self, book: Book, call: str, way: str, ids: list[str], *, due: bool) -> None:
-        agent = self._mesh.state.agents[book.agent]
-        book.hand_over(call, self._sought(agent, call, ids), way=way, due=due)
-        self._mesh.delivery.claim(self._mesh.state, book.agent, ids)
-        self._bindings.save(agent, book)
-        self._watch(book)
-
-    def _standing(
-        self, book: Book, messages: list[MessageRecord], prompt: str
-    ) -> dict[str, Literal["stands", "may return"]]:
-        """Which messages the context has already, or may have again when the session is resumed."""
-        leased = self._mesh.state.agents[book.agent].leased
-        found: dict[str, Literal["stands", "may return"]] = {}
-        for each, mark in zip(messages, self._marks_of(book.agent, [m.id for m in messages]), strict=True):
-            receipt = leased.get(parse_id("m", each.id) or 0)
-            reader = book.reader if book.is_ready else None
-            was_seen = receipt is not None and bool(receipt.seen_by)
-            if _is_framed(mark, prompt) or (reader is not None and was_seen and reader.stands(mark)):
-                found[each.id] = "stands"
-            elif reader is not None and reader.may_return(mark):
-                found[each.id] = "may return"
-        return found
-
-    async def fetch_to_wake(self, book: Book, path: str, way: str) -> Fetched:
-        """The text that begins a turn: what waits, or that the last woken turn failed; empty for neither."""
-        fetched = await self.fetch(book, path, way)
-        return Fetched(RETRY_LINE, fetched.call) if not fetched.text and book.failures else fetched
-
-    def give_back(self, book: Book, call: str) -> None:
-        """What was fetched by a call did not reach the client."""
-        if book.open.pop(call, None) is not None:
-            self._return(book.agent, call)
-
-    def _return(self, name: str, call: str) -> None:
-        agent = self._mesh.state.agents.get(name)
-        if agent is not None:
-            self._mesh.submit_own(ReturnLease(agent.id, agent.session, call))
-
-    # -- evidence -------------------------------------------------------------------------------------
-
-    def brings(self, agent: str) -> bool:
-        """Whether hooks take mail along in the turn that an agent is in."""
-        book = self._books.get(agent)
-        return book is not None and book.heard > 0 and book.state == "busy"
-
-    def adopt(self, agent: str, call: str, ids: list[str]) -> bool:
-        """Whether a reader judges what a tool's result hands out, instead of the next call."""
-        book = self._books.get(agent)
-        if book is None or book.reader is None:
-            return False
-        book.hand_over(call, self._marks_of(agent, ids), way=PULL)
-        self._watch(book)
-        return True
-
-    def _sought(self, agent: Agent, call: str, ids: list[str]) -> list[str]:
-        """What a transcript is searched for: the hand-over's own name if it has one, else messages' marks."""
-        name = name_of(agent, call)
-        return [name] if name else self._marks_of(agent.id, ids)
-
-    def seek_marks(self, book: Book, call: str) -> None:
-        """A client does not keep the name of a hand-over: its messages' marks have to do."""
-        agent = self._mesh.state.agents.get(book.agent)
-        lease = None if agent is None else agent.calls.get(call)
-        if agent is not None and lease is not None and call in book.open:
-            held = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
-            given = book.open[call]
-            book.hand_over(
-                call,
-                self._marks_of(agent.id, [format_id("m", seq) for seq in held]),
-                way=given.way,
-                at=given.at,
-            )
-
-    def _marks_of(self, agent: str, ids: list[str]) -> list[str]:
-        leased = self._mesh.state.agents[agent].leased
-        senders = {each: leased.get(parse_id("m", each) or 0) for each in ids}
-        return [
-            mark_of(each, notice=receipt is not None and not (receipt.sender or receipt.quotes))
-            for each, receipt in senders.items()
-        ]
-
-    def _judge(self, book: Book) -> None:
-        agent = self._mesh.state.agents.get(book.agent)
-        if agent is None:
-            book.open.clear()
-            return
-        book.drop_settled(agent.calls)
-        read, absent = book.judge()
-        if read:
-            self._mesh.submit_own(NoteEvidence(agent.id, agent.session, read, book.evidence))
-        for call in absent:
-            log.info("%s did not take %s up; offered again", agent.name, call)
-            self._mesh.submit_own(ReturnLease(agent.id, agent.session, call))
-
-    def _read_ahead(self, book: Book) -> None:
-        if book.is_ready and any(is_long(transcript) for _, transcript in book.places):
-            book.is_ready = False
-            self.run(self._catch_up(book))
-
-    async def _catch_up(self, book: Book) -> None:
-        """Read a long transcript for the first time, in a thread."""
-        try:
-            for reader in book.readers:
-                await asyncio.to_thread(reader.judge, [])
-        finally:
-            book.is_ready = True
-            book.expect_open()
+        self.sessions.remembered.prune(known)
 
     async def settle(self, agent: str) -> None:
         """A session is over: what its transcript will still say decides before its leases return."""
-        book = self._books.pop(agent, None)
-        self._facts.activities.pop(agent, None)
-        self._facts.prompted.discard(agent)
-        if book is None:
+        session = self.sessions.pop(agent)
+        self._mesh.facts.activities.pop(agent, None)
+        self._mesh.facts.prompted.discard(agent)
+        if session is None:
             return
-        book.is_over = True
-        book.news.set()
-        self._end_turn(book)
-        for _ in range(SETTLE_LOOKS):
-            self._judge(book)
-            if not book.open:
-                return
-            await asyncio.sleep(self._times.settle_s / SETTLE_LOOKS)
-        book.open.clear()
+        session.wakes.is_over = True
+        session.wakes.news.set()
+        known = self._mesh.state.agents.get(agent)
+        for ending in session.turns.end_session():
+            if known is not None:
+                self._report(session, known, ending, is_last=True)
+        self.sessions.remembered.forget(agent)
+        await self._evidence.settle(session)
 
-    def _end_turn(self, book: Book) -> None:
-        """A session that is over has no turn under way."""
-        agent = self._mesh.state.agents.get(book.agent)
-        for ending in book.turns.end_session():
-            if agent is not None:
-                self._report(book, agent, ending)
-        self._bindings.forget(book.agent)
+    # -- for MCP sessions (`mcp.session.EvidenceJudge`) -----------------------------------------------
 
-    def _watch(self, book: Book) -> None:
-        if not book.watching:
-            book.watching = True
-            self.run(self._follow(book))
+    @property
+    def labels(self) -> Labels:
+        """The secret words that end peers' messages in each session."""
+        return self.fetcher.labels
 
-    async def _follow(self, book: Book) -> None:
-        """Look at the transcript until nothing is open."""
-        beats = list(self._times.watch_s)
-        try:
-            while book.open:
-                await asyncio.sleep(beats.pop(0) if len(beats) > 1 else beats[0])
-                self._judge(book)
-                if len(beats) == 1 and (queue := self._wakers.queue_of(book.client.kind)) is not None:
-                    await queue.look_after(book)
-        finally:
-            book.watching = False
+    def brings(self, agent: str) -> bool:
+        """Whether hooks take mail along in the turn that an agent is in."""
+        session = self.sessions.of(agent)
+        return session is not None and session.heard > 0 and session.state == "busy"
 
-    # -- for the clients' own sessions (`clients.ports.SessionPort`) ----------------------------------
-
-    def activity(self, agent: str) -> str:
-        """What an agent is doing, as far as its client tells."""
-        return self._facts.activity(agent)
-
-    def pane_of_socket(self, inode: str) -> str:
-        """The pane of the process that holds a socket."""
-        return pane_of(holder_of(inode))
-
-    def end_session(self, shim: Shim, agent: Agent) -> None:
-        """Nobody sees a session any more: it is over for the others."""
-        self._mesh.submit(shim.source, 0, EndSession(agent.id, agent.session))
-
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something in the background."""
-        self._tasks.run(work)
+    def adopt(self, agent: str, call: str, ids: list[str]) -> bool:
+        """Whether a transcript will show what a tool's result hands out, so that no later call has to."""
+        return self.fetcher.adopt(self.sessions.of(agent), call, ids)
 
     # -- an idle client -------------------------------------------------------------------------------
 
     def has_reason(self, agent: Agent) -> bool:
         """Whether there is a reason to wake an agent: mail waits, or its last woken turn failed."""
-        book = self._books.get(agent.id)
-        return bool(agent.pending) or (book is not None and book.failures > 0)
+        session = self.sessions.of(agent.id)
+        return bool(agent.pending) or (session is not None and session.wakes.failures > 0)
 
     def mail(self, agent: str) -> None:
-        """Mail waits for an agent: leave a mark for its hooks, and wake it if it is idle."""
+        """Mail waits for an agent: open the gate of its hooks, and wake it if it is idle."""
         known = self._mesh.state.agents.get(agent)
-        book = None if known is None else self._books.get(agent) or self._find(known)
-        if book is None or known is None:
+        session = None if known is None else self.sessions.of(agent) or self._find(known)
+        if session is None or known is None:
             return
-        self._marks.leave(known)
-        book.news.set()
-        if not book.wake_waits and book.is_wakeable:
-            book.wake_waits = True
-            self.run(self._waking.wake(book))
+        self._gates.open(known)
+        session.wakes.news.set()
+        if not session.wakes.is_waiting and session.is_wakeable:
+            session.wakes.is_waiting = True
+            self.run(self._waking.wake(session))
+
+    def wake_agents_of(self, process: str) -> None:
+        """A client's process can take mail now: wake its agents for what waits."""
+        for agent in self.access.agents():
+            if agent.owner == process and self.has_reason(agent):
+                self.mail(agent.id)
 
     def go_on(self) -> None:
-        """We answer: no client need spare its hooks the wait any longer."""
-        self._marks.go_on()
+        """The broker answers: no hook has to skip it any longer."""
+        self._gates.go_on()
 
     def joined(self, agent: str) -> None:
         """An agent is there: its client's first hook may have come before it, or have been noted only."""
         known = self._mesh.state.agents.get(agent)
-        if known is not None and agent not in self._books:
+        if known is not None and self.sessions.of(agent) is None:
             self._find(known)
 
-    def _find(self, agent: Agent) -> Book | None:
-        """The book of an agent whose client had its first hook before the agent joined, or a broker ago."""
+    def _find(self, agent: Agent) -> ClientSession | None:
+        """The session of an agent whose first hook came before the agent joined, or before this broker."""
         if agent.owner and agent.kind in self._clients:
             self.take_starts()
-            if agent.id in self._books:
-                return self._books[agent.id]
-        last = self.recognition.last_of(agent, self._bound())
+            if (session := self.sessions.of(agent.id)) is not None:
+                return session
+        last = self.owners.last_of(agent, self.sessions.bound())
         if last is not None and agent.conversations and not is_seated(agent, last[1].session):
             client, event = last
             if event.what == "session_started":  # the conversations are of those that bore the name before
@@ -653,28 +445,53 @@ class Hooks:
             last = None  # its human has left that one
         if last is not None:
             client, event = last
-            book = self._book(agent, self._clients[client])
-            self._tell(book, book.note(event))
-            return book
-        binding = self._bindings.load(agent)
-        record = None if binding is None else self._clients.get(binding.kind)
-        return None if record is None else self._book(agent, record)
+            session = self.sessions.open(agent, self._clients[client])
+            self._tell(session, session.note(event))
+            return session
+        before = self.sessions.remembered.load(agent)
+        record = None if before is None else self._clients.get(before.kind)
+        return None if record is None else self.sessions.open(agent, record)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something in the background."""
+        self._tasks.run(work)
+
+
+class SessionAccess:
+    """What wakers and threads of a client may ask (`clients.ports.SessionPort`)."""
+
+    def __init__(self, mesh: SessionMesh, tracker: SessionTracker) -> None:
+        self._mesh = mesh
+        self.run = tracker.run
+        self.joined = tracker.joined
+        self.mail = tracker.mail
+        self.place = tracker.place
+        self.meet = tracker.meet
+        self.settle = tracker.settle
+        self.has_reason = tracker.has_reason
+        self.session_of = tracker.sessions.of
+        self.fetch_to_wake = tracker.fetcher.fetch_to_wake
+        self.give_back = tracker.fetcher.give_back
+        self.seek_marks = tracker.fetcher.seek_marks
+
+    def agents(self) -> list[Agent]:
+        """All agents."""
+        return list(self._mesh.state.agents.values())
+
+    def activity(self, agent: str) -> str:
+        """What an agent is doing, as far as its client tells."""
+        return self._mesh.facts.activity(agent)
+
+    def pane_of_socket(self, inode: str) -> str:
+        """The pane of the process that holds a socket."""
+        return pane_of(holder_of(inode))
+
+    def end_session(self, shim: McpSession, agent: Agent) -> None:
+        """Nobody sees a session any more: it is over for the others."""
+        self._mesh.submit(shim.source, 0, EndSession(agent.id, agent.session))
 
 
 def quiet(event: HookEvent) -> HookEvent:
     """What an event of the past leaves behind: the client is idle, or nobody knows what it does."""
     what = "session_started" if event.what in ("session_started", "turn_ended") else "other"
     return msgspec.structs.replace(event, what=what)
-
-
-def _told_again(messages: list[MessageRecord], standing: Mapping[str, str]) -> list[MessageRecord]:
-    """What is to be said: nothing if all of it stands in the context; else all, with the repeats marked."""
-    if all(standing.get(each.id) == "stands" for each in messages):
-        return []
-    mark = msgspec.structs.replace
-    return [mark(each, repeat=True) if each.id in standing else each for each in messages]
-
-
-def _is_framed(mark: str, prompt: str) -> bool:
-    """Whether a prompt brings the message itself; peers and humans may name its id."""
-    return any(opener + mark in prompt for opener in ("<", "[", "&lt;"))

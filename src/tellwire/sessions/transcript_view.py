@@ -10,12 +10,12 @@ from typing import Any, Literal
 from tellwire.broker.ports import MeshView, Source
 from tellwire.clients import BY_KIND
 from tellwire.clients.said import Rendered, read_entries, render
-from tellwire.core.agents.looking import find_looked_at
+from tellwire.core.agents.roster import find_session_agent
 from tellwire.core.mail.framing import FRAME
 from tellwire.core.state import Agent
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.sessions import GetSessionData, SessionData
-from tellwire.sessions.tracker import Hooks
+from tellwire.sessions.tracker import SessionTracker
 
 log = logging.getLogger("tellwire.hooks")
 
@@ -32,7 +32,7 @@ class SessionReader:
     def __init__(
         self,
         mesh: MeshView,
-        hooks: Hooks,
+        tracker: SessionTracker,
         *,
         told: Told,
         capture: Capture | None = None,
@@ -40,13 +40,13 @@ class SessionReader:
     ) -> None:
         self._mesh = mesh
         self._within_s = within_s
-        self._hooks = hooks
+        self._tracker = tracker
         self._told = told
         self._capture = capture
 
     def begin(self, source: Source, n: int, operation: GetSessionData) -> None:
         """Answer call `n` as soon as the text is there."""
-        self._hooks.run(self._serve(source, n, operation))
+        self._tracker.run(self._serve(source, n, operation))
 
     async def _serve(self, source: Source, n: int, operation: GetSessionData) -> None:
         try:
@@ -67,7 +67,7 @@ class SessionReader:
         Raises:
             TellwireError: the agent is not known, or the bounds make no sense.
         """
-        agent = find_looked_at(self._mesh.state, operation, asker, self._mesh.limits)
+        agent = find_session_agent(self._mesh.state, operation, asker, self._mesh.limits)
         found = await self._rendered(agent, operation)
         if found is not None and found.text:
             return self._reply(agent, found, "transcript")
@@ -96,7 +96,7 @@ class SessionReader:
             agent=agent.name,
             kind=agent.kind,
             status="online" if agent.online else "offline",
-            activity=self._hooks.activity(agent.id),
+            activity=self._tracker.access.activity(agent.id),
             source=source,
             text=self._without_label(agent, found.text),
             cut=found.is_cut,
@@ -106,10 +106,10 @@ class SessionReader:
 
     def _without_label(self, agent: Agent, text: str) -> str:
         """The word that ends messages in that session is for its model only."""
-        return text.replace(self._hooks.labels.word(agent), FRAME)
+        return text.replace(self._tracker.labels.word(agent), FRAME)
 
     async def _rendered(self, agent: Agent, operation: GetSessionData) -> Rendered | None:
-        kind, path = self._hooks.places.get(agent.id, ("", ""))
+        kind, path = self._tracker.sessions.transcripts.get(agent.id, ("", ""))
         if kind not in BY_KIND:
             return None
         teller = BY_KIND[kind].transcript.entries

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from tellwire.clients.events import HookEvent, Pulse
+from tellwire.clients.events import HookEvent, TurnState
 from tellwire.clients.ports import pid_of
 from tellwire.core.state import Agent
-from tellwire.sessions.client_session import Book
+from tellwire.sessions.client_session import ClientSession
 from tellwire.sessions.turns import Ending
 
 log = logging.getLogger("tellwire.hooks")
@@ -28,11 +28,11 @@ log = logging.getLogger("tellwire.hooks")
 LOOKS_APART = 5
 """Without mail only every n-th look is taken."""
 
-Books = Callable[[], Iterable[tuple[Book, Agent]]]
-Tell = Callable[[Book, list[Ending]], None]
+LiveSessions = Callable[[], Iterable[tuple[ClientSession, Agent]]]
+Tell = Callable[[ClientSession, list[Ending]], None]
 
 
-class PulseTimes(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long is waited between looks, and until silence means something."""
 
     look_s: float = 2.0
@@ -41,19 +41,19 @@ class PulseTimes(msgspec.Struct, frozen=True, kw_only=True):
     silent_s: float = 900.0
 
 
-class Pulses:
+class TurnProbe:
     """Checks all busy sessions, for as long as there are any."""
 
-    def __init__(self, books: Books, tell: Tell, times: PulseTimes | None = None) -> None:
-        self._books = books
+    def __init__(self, sessions: LiveSessions, tell: Tell, times: ProbeTimes | None = None) -> None:
+        self._sessions = sessions
         self._tell = tell
-        self._times = times or PulseTimes()
+        self._times = times or ProbeTimes()
         self._is_running = False
 
     @property
     def is_wanted(self) -> bool:
         """Whether somebody has to begin looking."""
-        return not self._is_running and any(_is_open(book) for book, _ in self._books())
+        return not self._is_running and any(_is_open(session) for session, _ in self._sessions())
 
     async def run(self) -> None:
         """Poll while any session is busy."""
@@ -62,67 +62,75 @@ class Pulses:
         self._is_running = True
         number = 0
         try:
-            while open_books := [(book, agent) for book, agent in self._books() if _is_open(book)]:
-                for book, agent in open_books:
-                    if agent.pending or book.open or number % LOOKS_APART == 0:
-                        await self._look(book, agent)
+            while open_sessions := [
+                (session, agent) for session, agent in self._sessions() if _is_open(session)
+            ]:
+                for session, agent in open_sessions:
+                    if agent.pending or session.open or number % LOOKS_APART == 0:
+                        await self._look(session, agent)
                 number += 1
                 await asyncio.sleep(self._times.look_s)
         finally:
             self._is_running = False
 
-    async def end_before(self, book: Book, event: HookEvent, agent: Agent) -> list[Ending]:
+    async def end_before(self, session: ClientSession, event: HookEvent, agent: Agent) -> list[Ending]:
         """If an event begins another turn: how the one before it went, where the client's files tell."""
-        if not book.turns.ends_before(event):
+        if not session.turns.ends_before(event):
             return []
-        pulse = await self._ask(book, agent)
-        is_over = pulse is not None and pulse.state == "idle" and book.turns.ends_before(event)
-        return book.finish(pulse.outcome, pulse.text) if pulse is not None and is_over else []
+        found = await self._ask(session, agent)
+        is_over = found is not None and found.state == "idle" and session.turns.ends_before(event)
+        return session.finish(found.outcome, found.text) if found is not None and is_over else []
 
-    async def _ask(self, book: Book, agent: Agent) -> Pulse | None:
+    async def _ask(self, session: ClientSession, agent: Agent) -> TurnState | None:
         try:
-            return await asyncio.to_thread(book.client.transcript.pulse, book.turning(pid_of(agent)))
+            return await asyncio.to_thread(
+                session.client.transcript.turn_state, session.current_turn(pid_of(agent))
+            )
         except Exception:
-            log.exception("the files of %s could not be understood", book.client.kind)
+            log.exception("the files of %s could not be understood", session.client.kind)
             return None
 
-    async def _look(self, book: Book, agent: Agent) -> None:
-        heard = book.heard
-        pulse = await self._ask(book, agent)
-        if heard != book.heard or not _is_open(book):
+    async def _look(self, session: ClientSession, agent: Agent) -> None:
+        heard = session.heard
+        found = await self._ask(session, agent)
+        if heard != session.heard or not _is_open(session):
             return  # a hook has told meanwhile
-        state = book.state
-        endings = self._take(book, pulse)
-        if endings or book.state != state:
-            self._tell(book, endings)
+        state = session.state
+        endings = self._apply(session, found)
+        if endings or session.state != state:
+            self._tell(session, endings)
 
-    def _take(self, book: Book, pulse: Pulse | None) -> list[Ending]:
+    def _apply(self, session: ClientSession, found: TurnState | None) -> list[Ending]:
+        """Believe what the client's files say, unless a hook has said something since."""
         now = time.time()
-        if pulse is None:
-            if book.state == "busy" and now - max(book.heard_at, _written_at(book)) > self._times.silent_s:
-                book.state = ""
+        if found is None:
+            if (
+                session.state == "busy"
+                and now - max(session.heard_at, _written_at(session)) > self._times.silent_s
+            ):
+                session.state = ""
             return []
-        if pulse.at < book.heard_at and now - book.heard_at < self._times.settled_s:
+        if found.at < session.heard_at and now - session.heard_at < self._times.settled_s:
             return []
-        if pulse.state == "idle":
-            if pulse.outcome == "interrupted":
-                book.interrupt()
-            return book.finish(pulse.outcome, pulse.text)
-        if pulse.state == "waiting":
-            book.state = pulse.state
-            return book.turns.wait(pulse.text)
-        if pulse.at >= book.heard_at:  # else it only says that the turn has begun
-            book.state = pulse.state
-            book.turns.is_waiting = False
+        if found.state == "idle":
+            if found.outcome == "interrupted":
+                session.interrupt()
+            return session.finish(found.outcome, found.text)
+        if found.state == "waiting":
+            session.state = found.state
+            return session.turns.wait(found.text)
+        if found.at >= session.heard_at:  # else it only says that the turn has begun
+            session.state = found.state
+            session.turns.is_waiting = False
         return []
 
 
-def _is_open(book: Book) -> bool:
-    return book.state in ("busy", "waiting") or (book.state == "" and book.turns.current is not None)
+def _is_open(session: ClientSession) -> bool:
+    return session.state in ("busy", "waiting") or (session.state == "" and session.turns.current is not None)
 
 
-def _written_at(book: Book) -> float:
+def _written_at(session: ClientSession) -> float:
     try:
-        return os.stat(book.transcript).st_mtime
+        return os.stat(session.transcript).st_mtime
     except (OSError, ValueError):
         return 0.0

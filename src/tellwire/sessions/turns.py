@@ -40,8 +40,8 @@ class Turn(msgspec.Struct, kw_only=True):
 
     id: str
     """Ours, of this agent only."""
-    word: str = ""
-    """The client's id of it, where it has one."""
+    client_id: str = msgspec.field(default="", name="word")
+    """The client's id of it, where it has one; `word` in files of earlier brokers."""
     human: bool = False
     """A prompt that a human typed began it."""
     checkpoint: bool = False
@@ -82,7 +82,7 @@ class Turns:
         self._wake_line = wake_line
         self._clock = clock
         self._last = ("", "", 0.0)
-        """Of the last end: the client's word, the text, and when."""
+        """Of the last end: the client's id of the turn, the text, and when."""
         self._part = ("", 0.0)
         """Of the last part: the text, and when."""
         self.current: Turn | None = None
@@ -132,15 +132,15 @@ class Turns:
         turn = self.current
         if turn is None or event.what not in _OF_TURNS:
             return False
-        if turn.word and event.turn:
-            return turn.word != event.turn
+        if turn.client_id and event.turn:
+            return turn.client_id != event.turn
         return event.begins and not self.is_ours(event.prompt)
 
     def _begin(self, *, human: bool, event: HookEvent) -> None:
         checkpoint, self.checkpoint_next = self.checkpoint_next, False
         self.current = Turn(
             id=self._name(),
-            word=event.turn,
+            client_id=event.turn,
             human=human,
             checkpoint=checkpoint,
             began_at=self._clock(),
@@ -194,7 +194,7 @@ class Turns:
         turn, self.current, self.is_waiting = self.current, None, False
         if turn is None:
             return []
-        self._last = turn.word, text, self._clock()
+        self._last = turn.client_id, text, self._clock()
         told = turn.is_told and outcome == "ended"
         return [] if told else [Ending(turn, ending or turn.id, outcome, clean_text(text))]
 
@@ -206,9 +206,9 @@ class Turns:
         return self.end("ended", turn.answer, turn.ending)  # should it be told after all, it counts once
 
     def _is_repeated(self, event: HookEvent) -> bool:
-        word, text, at = self._last
+        client_id, text, at = self._last
         is_end = event.what in ("turn_ended", "errored")
-        same = (event.turn, event.final_text) == (word, text)
+        same = (event.turn, event.final_text) == (client_id, text)
         return is_end and same and self._clock() - at < DOUBLE_S
 
 

@@ -1,4 +1,4 @@
-"""Waking an idle client by typing one line into its tmux pane: the last way, where there is no better one.
+"""Waking an idle client by typing one line into its tmux pane: the last resort, where no other path works.
 
 The line only starts a turn; the mail itself comes with the client's prompt hook. What is in the way of typing
 is told in the listing. After a line that started nothing, none is typed until the client has shown life.
@@ -16,8 +16,8 @@ import msgspec
 from tellwire.clients import BY_KIND, is_headless
 from tellwire.core.state import Agent
 from tellwire.protocol.operations.agents import PathRecord
-from tellwire.sessions.client_session import Book
-from tellwire.sessions.tracker import Hooks
+from tellwire.sessions.client_session import ClientSession
+from tellwire.sessions.tracker import SessionAccess
 from tellwire.system.bounded import BoundedDict
 from tellwire.system.panes import HUMAN_S, WAKE_LINE, ObstacleError, capture, type_line
 from tellwire.system.processes import ancestry_of, find_tmux, pid_in
@@ -71,8 +71,10 @@ class Tries:
 class Typist:
     """Types for all clients; one try at a time for each agent."""
 
-    def __init__(self, hooks: Hooks, *, enabled: bool = True, times: TypingTimes | None = None) -> None:
-        self._hooks = hooks
+    def __init__(
+        self, access: SessionAccess, *, enabled: bool = True, times: TypingTimes | None = None
+    ) -> None:
+        self._access = access
         self._times = times or TypingTimes()
         self.enabled = enabled
         self._tries: BoundedDict[str, Tries] = BoundedDict(KNOWN_MAX)
@@ -85,11 +87,11 @@ class Typist:
     def path_of(self, agent: Agent) -> PathRecord:
         """Whether an agent could be woken by typing, as far as can be told without looking at its screen."""
         tries = self._tries.get(agent.id) or Tries()
-        book = self._hooks.book_of(agent.id)
-        if tries.unsure is not None and book is not None and book.heard != tries.unsure:
+        session = self._access.session_of(agent.id)
+        if tries.unsure is not None and session is not None and session.heard != tries.unsure:
             tries.settle()  # it has shown life
         note = self._standing(agent) or tries.note
-        if not note and (book is None or not book.session or not book.state):
+        if not note and (session is None or not session.conversation or not session.state):
             note = UNKNOWN
         return PathRecord(name=NAME, works=not note, note=note, last_at=tries.worked_at, wakes=True)
 
@@ -124,21 +126,21 @@ class Typist:
 
     # -- waking ---------------------------------------------------------------------------------------
 
-    async def wake(self, book: Book, agent: Agent) -> bool:
+    async def wake(self, session: ClientSession, agent: Agent) -> bool:
         """Type the wake line and wait for a hook that shows that a turn began."""
-        if book.state not in READY or self._standing(agent):
+        if session.state not in READY or self._standing(agent):
             return False
         if is_headless(pid_in(agent.owner)):
             return False
-        tries, heard = self._tries.setdefault(agent.id, Tries()), book.heard
+        tries, heard = self._tries.setdefault(agent.id, Tries()), session.heard
         if tries.unsure == heard:
             return False
         try:
-            await self._type(book, agent, tries)
+            await self._type(session, agent, tries)
         except ObstacleError as obstacle:
             self._note(agent, tries, obstacle)
             return False
-        if await self._began(book, heard):
+        if await self._began(session, heard):
             tries.settle()
             tries.worked_at = time.time()
             return True
@@ -146,26 +148,26 @@ class Typist:
         log.warning("%s: %r was typed into its pane, and no turn began", agent.name, WAKE_LINE)
         return False
 
-    async def _began(self, book: Book, heard: int) -> bool:
+    async def _began(self, session: ClientSession, heard: int) -> bool:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._times.started_s
-        while book.heard == heard:
+        while session.heard == heard:
             if loop.time() > deadline:
                 return False
             await asyncio.sleep(self._times.look_s)
         return True
 
-    async def _type(self, book: Book, agent: Agent, tries: Tries) -> None:
+    async def _type(self, session: ClientSession, agent: Agent, tries: Tries) -> None:
         if tries.is_typing:
             raise ObstacleError("tmux does not respond")
-        heard, is_wanted = book.heard, True
+        heard, is_wanted = session.heard, True
 
         def work() -> None:
             try:
                 type_line(
                     agent.owner,
                     BY_KIND[agent.kind].screen.prompt,
-                    lambda: is_wanted and book.heard == heard and book.state in READY,
+                    lambda: is_wanted and session.heard == heard and session.state in READY,
                     human_s=self._times.human_s,
                 )
             finally:
@@ -187,16 +189,16 @@ class Typist:
             delay_s = again_s[min(tries.count, len(again_s) - 1)]
             tries.count += 1
             tries.waits = True
-            self._hooks.run(self._again(agent.id, tries, delay_s))
+            self._access.run(self._again(agent.id, tries, delay_s))
 
     async def _again(self, agent: str, tries: Tries, delay_s: float) -> None:
-        """What was in the way may have passed, and nobody tells: have all ways tried again."""
+        """What was in the way may have passed, and nobody tells: try all paths again."""
         try:
             await asyncio.sleep(delay_s)
         finally:
             tries.waits = False
-        known = next((each for each in self._hooks.agents() if each.id == agent), None)
-        if known is not None and known.online and self._hooks.has_reason(known):
-            self._hooks.mail(agent)
+        known = next((each for each in self._access.agents() if each.id == agent), None)
+        if known is not None and known.online and self._access.has_reason(known):
+            self._access.mail(agent)
         else:
             tries.settle()

@@ -1,6 +1,6 @@
-"""Waking an idle agent whose mail waits: when, how often, and by which way.
+"""Waking an idle agent whose mail waits: when, how often, and by which path.
 
-A kind of client has several ways, tried in order. Whether and when what waits may begin a turn is the core's
+A kind of client has several wakers, tried in order. Whether and when mail may begin a turn is the core's
 to say (`core/mail/waking`); an agent that may be woken later is asked about again then, or when news come.
 """
 
@@ -24,7 +24,7 @@ from tellwire.core.mail.waking import (
     may_continue,
 )
 from tellwire.core.state import Agent
-from tellwire.sessions.client_session import Book
+from tellwire.sessions.client_session import ClientSession
 
 log = logging.getLogger("tellwire.hooks")
 
@@ -32,22 +32,22 @@ log = logging.getLogger("tellwire.hooks")
 class Wakers:
     """How idle clients of each kind are woken.
 
-    The ways need the hooks, and the hooks need the ways: so this is built before both, and each way is added
-    when it has been built.
+    Wakers need the tracker, and the tracker needs the wakers: so this is built before both, and each waker is
+    added when it has been built.
     """
 
     def __init__(self) -> None:
-        self._ways: dict[str, list[Waker]] = {}
+        self._wakers: dict[str, list[Waker]] = {}
         self._queues: dict[str, Queue] = {}
 
-    def add(self, kind: str, ways: list[Waker]) -> None:
+    def add(self, kind: str, wakers: list[Waker]) -> None:
         """These wake clients of a kind, the best first."""
-        self._ways[kind] = ways
-        self._queues.update((kind, way) for way in ways if isinstance(way, Queue))
+        self._wakers[kind] = wakers
+        self._queues.update((kind, waker) for waker in wakers if isinstance(waker, Queue))
 
     def of(self, kind: str) -> list[Waker] | None:
         """How clients of a kind are woken; None if it is no kind that we know."""
-        return self._ways.get(kind)
+        return self._wakers.get(kind)
 
     def queue_of(self, kind: str) -> Queue | None:
         """Who can tell what became of a text in the queue of such a client."""
@@ -61,52 +61,52 @@ class Waking:
         self._mesh = mesh
         self._wakers = wakers
 
-    async def wake(self, book: Book) -> None:
+    async def wake(self, session: ClientSession) -> None:
         """Wake an agent, once that is wanted, if its mail still waits then; and again for what came later."""
         try:
-            while (agent := await self._when_wanted(book)) is not None:
-                heard = book.heard
-                if not await self._wake(book, agent):
+            while (agent := await self._when_wanted(session)) is not None:
+                heard = session.heard
+                if not await self._wake(session, agent):
                     return
-                if book.heard == heard or not book.is_wakeable:  # else that turn came and went
-                    book.note_woken()
+                if session.heard == heard or not session.is_wakeable:  # else that turn came and went
+                    session.wakes.note_woken()
         finally:
-            book.wake_waits = False
+            session.wakes.is_waiting = False
 
-    def may_continue(self, book: Book, agent: Agent) -> bool:
+    def may_continue(self, session: ClientSession, agent: Agent) -> bool:
         """Whether what waits may keep a turn from ending; if so it counts."""
-        may = may_continue(book.continuations, agent, time.time())
-        book.continuations += may
+        may = may_continue(session.wakes.continuations, agent, time.time())
+        session.wakes.continuations += may
         return may
 
-    def leave(self, book: Book, agent: Agent) -> Leave:
+    def leave(self, session: ClientSession, agent: Agent) -> Leave:
         """Whether an agent may be woken now; if not, why, and when it will be tried again."""
         # The engine reads its clock only when something comes.
         retry_s = self._mesh.limits.wake_retry_s
-        return leave_to_wake(self._mesh.state, agent, book.standing, time.time(), retry_s=retry_s)
+        return leave_to_wake(self._mesh.state, agent, session.standing, time.time(), retry_s=retry_s)
 
-    def hold(self, book: Book) -> Leave:
+    def hold(self, session: ClientSession) -> Leave:
         """What keeps an agent from being woken, whoever writes to it."""
-        return hold_of(book.standing, time.time(), retry_s=self._mesh.limits.wake_retry_s)
+        return hold_of(session.standing, time.time(), retry_s=self._mesh.limits.wake_retry_s)
 
-    async def _wake(self, book: Book, agent: Agent) -> bool:
-        for waker in self._wakers.of(book.client.kind) or ():
-            if await waker.wake(book, agent):
+    async def _wake(self, session: ClientSession, agent: Agent) -> bool:
+        for waker in self._wakers.of(session.client.kind) or ():
+            if await waker.wake(session, agent):
                 return True
-            if not book.is_wakeable:
+            if not session.is_wakeable:
                 return False  # a turn has begun meanwhile, and its hooks take the mail along
         return False
 
-    async def _when_wanted(self, book: Book) -> Agent | None:
+    async def _when_wanted(self, session: ClientSession) -> Agent | None:
         told = ""
         while True:
-            book.news.clear()
-            agent = self._mesh.state.agents.get(book.agent)
-            if agent is None or book.is_over:
+            session.wakes.news.clear()
+            agent = self._mesh.state.agents.get(session.agent)
+            if agent is None or session.wakes.is_over:
                 return None
-            leave = self.leave(book, agent)
+            leave = self.leave(session, agent)
             if not leave.why_not:
-                book.count_wake(time.time(), leave.senders)
+                session.wakes.count(time.time(), leave.senders)
                 return agent
             if leave.why_not != told and leave.why_not in (OFTEN, FAILED, LEFT):
                 told = leave.why_not
@@ -115,4 +115,4 @@ class Waking:
                 return None
             with suppress(TimeoutError):
                 async with asyncio.timeout(leave.again_s):
-                    await book.news.wait()
+                    await session.wakes.news.wait()

@@ -24,9 +24,9 @@ from tellwire.core.state import Agent
 from tellwire.protocol.errors import TellwireError
 from tellwire.relay.guard import INVALID, UNREADABLE, in_words, judge
 from tellwire.relay.writes import written_paths
-from tellwire.sessions.guard_files import WRITES, Guards
+from tellwire.sessions.gate_files import WRITES, GuardFiles
 from tellwire.sessions.listening import Listens, always
-from tellwire.sessions.tracker import Hooks
+from tellwire.sessions.tracker import SessionTracker
 
 WRITE = "write"
 """What was refused, as the record has it."""
@@ -50,8 +50,8 @@ class Guarding:
         self,
         mesh: MeshView,
         refusals: Refusals,
-        hooks: Hooks,
-        guards: Guards,
+        tracker: SessionTracker,
+        guards: GuardFiles,
         clients: Mapping[str, Client],
         *,
         owner_above: Callable[[list[str]], str],
@@ -60,7 +60,7 @@ class Guarding:
         self._times = times or GuardTimes()
         self._mesh = mesh
         self._refusals = refusals
-        self._hooks = hooks
+        self._tracker = tracker
         self._guards = guards
         self._clients = clients
         self._owner_above = owner_above
@@ -69,30 +69,30 @@ class Guarding:
         self,
         client: str,
         payload: Mapping[str, Any],
-        words: list[str] | None,
+        processes: list[str] | None,
         listens: Listens = always,
     ) -> dict[str, Any] | None:
         """What a hook is answered; `{}` to a write that may go on. One that does not listen takes no mail."""
         if not may_write(client, payload):
-            if words is not None:
-                self._note_process(words)
-            return await self._hooks.handle(client, payload, words, listens)
+            if processes is not None:
+                self._note_process(processes)
+            return await self._tracker.handle(client, payload, processes, listens)
         until = asyncio.get_running_loop().time() + self._times.decide_s
-        await self._note(client, payload, words)
+        await self._note(client, payload, processes)
         asked = HookEvent(what="tool_wanted", name=WRITES[client]["event"], session="")
-        agent = self._agent_of(client, self._parsed(client, payload), words)
+        agent = self._agent_of(client, self._parsed(client, payload), processes)
         reason = "" if agent is None else await self._reason(client, agent, payload, until)
         return self._clients[client].hooks.deny(asked, reason) if reason else {}
 
-    async def _note(self, client: str, payload: Mapping[str, Any], words: list[str] | None) -> None:
+    async def _note(self, client: str, payload: Mapping[str, Any], processes: list[str] | None) -> None:
         """Have the hook bind its session to its agent; that is worth no more than a moment."""
         try:
             async with asyncio.timeout(self._times.note_s):
-                await self._hooks.handle(client, payload, words)
+                await self._tracker.handle(client, payload, processes)
         except TimeoutError:
             pass
         except ValueError as error:  # the write is judged all the same
-            self._hooks.fault(client, error)
+            self._tracker.faults.note(client, error)
 
     async def _reason(self, client: str, agent: Agent, payload: Mapping[str, Any], until: float) -> str:
         """Why an agent may not write all of this; empty if it may."""
@@ -118,29 +118,27 @@ class Guarding:
         except ValueError:
             return None
 
-    def _agent_of(self, client: str, event: HookEvent | None, words: list[str] | None) -> Agent | None:
+    def _agent_of(self, client: str, event: HookEvent | None, processes: list[str] | None) -> Agent | None:
         agent = None
         if event is not None:
             plain = msgspec.structs.replace(event, subagent=False)
-            known = [(agent.id, self._hooks.book_of(agent.id)) for agent in self._hooks.agents()]
-            bound = {agent: book.session for agent, book in known if book is not None and book.session}
-            agent = self._hooks.recognition.agent_of(client, plain, bound)
-        return agent or (None if words is None else self._above(words))
+            agent = self._tracker.owners.agent_of(client, plain, self._tracker.sessions.bound())
+        return agent or (None if processes is None else self._above(processes))
 
-    def _above(self, words: list[str]) -> Agent | None:
+    def _above(self, processes: list[str]) -> Agent | None:
         """The agent whose process is among these, also a child that has not said a word yet."""
         agents = self._mesh.state.agents
-        nearest = agents.get(self._owner_above(words))
+        nearest = agents.get(self._owner_above(processes))
         if nearest is None or sum(agent.owner == nearest.owner for agent in agents.values()) > 1:
             return None  # none rather than a wrong one
         return nearest
 
-    def _note_process(self, words: list[str]) -> None:
+    def _note_process(self, processes: list[str]) -> None:
         """The processes above a hook: the hook itself, then who ran it."""
-        if len(words) > 1 and self._mesh.state.children:
-            agent = self._above(words)
+        if len(processes) > 1 and self._mesh.state.children:
+            agent = self._above(processes)
             if agent is not None:
-                self._guards.note(agent, words[1])
+                self._guards.note(agent, processes[1])
 
 
 def may_write(client: str, payload: Mapping[str, Any]) -> bool:

@@ -17,18 +17,15 @@ from typing import IO, Any
 
 import msgspec
 
-from tellwire.core.mail.digests import digest_of
+from tellwire.core.mail.drafts import digest_of
 from tellwire.core.record.audit import format_row
-from tellwire.core.record.queries import Entry
-from tellwire.core.record.stored import Commit, StoredMessage
+from tellwire.core.record.stored import Commit, Entry, StoredMessage, entries_of
 from tellwire.core.state import parse_snapshot
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AgentRegistered, AgentUpdated, MessageQueued
 from tellwire.protocol.ids import format_id
-from tellwire.store.chain import next_hash
-from tellwire.store.failures import explained
-from tellwire.store.head import Head, load_head
-from tellwire.store.history import entries_of
+from tellwire.store.chain import Head, load_head, next_hash
+from tellwire.store.database import explained
 from tellwire.store.losses import find_losses
 
 FINDINGS_MAX = 100
@@ -49,8 +46,8 @@ class Finding(msgspec.Struct, frozen=True):
     text: str
 
 
-class Verdict(msgspec.Struct, kw_only=True):
-    """What a verification came to."""
+class AuditResult(msgspec.Struct, kw_only=True):
+    """What a verification found, and how far it got."""
 
     commits: int = 0
     events: int = 0
@@ -71,14 +68,13 @@ class Verdict(msgspec.Struct, kw_only=True):
         return not self.findings
 
     def add(self, seq: int, kind: str, text: str) -> None:
-        """Note a finding."""
         if len(self.findings) < FINDINGS_MAX:
             self.findings.append(Finding(seq, kind, text))
         else:
             self.unnamed += 1
 
 
-def verify(path: Path, head: str | None = None, progress: Progress | None = None) -> Verdict:
+def verify(path: Path, head: str | None = None, progress: Progress | None = None) -> AuditResult:
     """Prove the whole journal, against `head` too if it is given: the hash of any commit, kept earlier.
 
     Raises:
@@ -98,13 +94,13 @@ def verify(path: Path, head: str | None = None, progress: Progress | None = None
 
 
 class _Check:
-    """One walk along the journal, the messages beside it."""
+    """One pass over the journal, with the messages that belong to it."""
 
     def __init__(self, db: sqlite3.Connection, wanted: str | None, saved: Head | None) -> None:
         self.db = db
         self.wanted = wanted
         self.saved = saved
-        self.verdict = Verdict()
+        self.verdict = AuditResult()
         self.found = wanted is None
         self.saved_hash: str | None = None
         self.passed = ""
@@ -120,7 +116,7 @@ class _Check:
         (total,) = self.db.execute("select count(*) from journal").fetchone()
         verdict.begins = seq
         self._pass(seq, digest)
-        messages = _Beside(self.db)
+        messages = _MessageRows(self.db)
         for row in self.db.execute("select seq, at, awake, data, hash from journal order by seq"):
             self._commit(seq, digest, row, messages)
             seq, digest = row[0], row[4]
@@ -132,7 +128,8 @@ class _Check:
         self._heads()
         progress(verdict.commits, total)
 
-    def _commit(self, seq: int, digest: bytes, row: tuple[Any, ...], messages: _Beside) -> None:
+    def _commit(self, seq: int, digest: bytes, row: tuple[Any, ...], messages: _MessageRows) -> None:
+        """Compare a commit with its hash and its place, and its messages with its events."""
         verdict = self.verdict
         last, at, awake, data, stored = row
         try:
@@ -155,7 +152,8 @@ class _Check:
         self._strangers(messages.up_to(first - 1))
         self._messages(queued, messages, last)
 
-    def _messages(self, queued: list[Entry], messages: _Beside, last: int) -> None:
+    def _messages(self, queued: list[Entry], messages: _MessageRows, last: int) -> None:
+        """Compare the stored messages of a commit with the events that queued them."""
         verdict = self.verdict
         stored = {message.seq: message for message in messages.rows_up_to(last)}
         for entry in queued:
@@ -190,7 +188,7 @@ class _Check:
             self.saved_hash = text
 
     def _heads(self) -> None:
-        """Hold the chain against the hashes that stand elsewhere."""
+        """Compare the chain with the hashes that are stored elsewhere."""
         verdict, saved = self.verdict, self.saved
         if saved is not None and saved.seq > verdict.seq:
             verdict.add(
@@ -223,7 +221,7 @@ def _explain_break(seq: int, first: int, last: int) -> tuple[str, str]:
     return "tampered", f"The commit at {last} was changed, or is out of order."
 
 
-class _Beside:
+class _MessageRows:
     """The messages in the order of the journal, read as the walk goes on."""
 
     def __init__(self, db: sqlite3.Connection) -> None:

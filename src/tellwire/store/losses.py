@@ -1,6 +1,6 @@
 """A journal that is not the one its head file names: noted at the start, told until a person acknowledges it.
 
-Each loss is a file beside the database, `head.lost-TIME`, that keeps what the head file said. To acknowledge
+Each loss is a file next to the database, `head.lost-TIME`, that keeps what the head file said. To acknowledge
 it renames it to `head.acknowledged-TIME`; nothing is deleted.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from tellwire.protocol.errors import TellwireError
-from tellwire.store.failures import explained
-from tellwire.store.head import head_path, load_head
+from tellwire.store.chain import head_path, load_head
+from tellwire.store.database import explained
 
 LOST, ACKNOWLEDGED = "head.lost-", "head.acknowledged-"
 UNREADABLE = -1
@@ -34,7 +34,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     found_at: float
 
     def words(self) -> str:
-        """What happened, for people."""
+        """The loss, described for people."""
         if self.seq == UNREADABLE:
             return "Cannot read the head file, so it is not known whether the end of the journal is missing."
         if not self.ended:

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 
-from tellwire.core.context import Header, Settled
-from tellwire.core.record.final_receipts import settle
-from tellwire.core.record.queries import Entry, Query
+from tellwire.core.record.final_receipts import finals_of, settle
 from tellwire.core.record.space import kept_of
-from tellwire.core.record.stored import Commit, Found, Pruned, StoredMessage
+from tellwire.core.record.stored import (
+    Commit,
+    Entry,
+    FinalState,
+    Header,
+    MessagePage,
+    Pruned,
+    Query,
+    StoredMessage,
+    entries_of,
+)
 from tellwire.core.record.terms import matches, searched_text
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import parse_batch
 from tellwire.store.chain import ORIGIN, next_hash
-from tellwire.store.history import entries_of
-from tellwire.store.sqlite_journal import finals_of
 
 
 class MemoryJournal:
@@ -25,7 +31,7 @@ class MemoryJournal:
         self.commits: list[Commit] = []
         self._messages: dict[int, StoredMessage] = {}
         self._snapshots: list[tuple[int, bytes]] = []
-        self._receipts: dict[int, dict[str, Settled]] = {}
+        self._receipts: dict[int, dict[str, FinalState]] = {}
         self._derived = 0
         self._anchor = 0
         self._hash = ORIGIN
@@ -38,24 +44,19 @@ class MemoryJournal:
         self.commits.append(commit._replace(messages=[]))
         self._messages.update({message.seq: message for message in commit.messages})
 
-    def check(self) -> None:
-        """There is no file that could go."""
+    def check(self) -> None: ...
 
     def probe(self) -> None:
-        """Try whether a commit would pass."""
         self._fault()
 
     def save_snapshot(self, seq: int, data: bytes, keep: int = 2) -> None:
-        """Keep the newest few states."""
         others = [snapshot for snapshot in self._snapshots if snapshot[0] != seq]
         self._snapshots = sorted([(seq, data), *others], reverse=True)[:keep]
 
     def snapshots(self) -> list[tuple[int, bytes]]:
-        """Saved states, newest first."""
         return list(self._snapshots)
 
     def replay(self, after: int) -> Iterator[Commit]:
-        """All commits behind `after`."""
         known = {self._anchor, *(commit.seq for commit in self.commits), *(seq for seq, _ in self._snapshots)}
         if after not in known:
             raise TellwireError("database_corrupt", f"The journal does not reach back to {after}.")
@@ -67,38 +68,35 @@ class MemoryJournal:
         return None if message is None else message.header()
 
     def messages(self, seqs: Sequence[int]) -> list[StoredMessage]:
-        """Stored messages, by sequence."""
         return [self._messages[seq] for seq in sorted(seqs) if seq in self._messages]
 
-    def settled(self, seq: int) -> dict[str, Settled]:
-        """The final receipts of a message."""
+    def settled(self, seq: int) -> dict[str, FinalState]:
         tail = finals_of(self.replay(self._derived))
         return settle(dict(self._receipts.get(seq, {})), tail, seq)
 
-    def receipts(self, seqs: Sequence[int]) -> dict[int, dict[str, Settled]]:
+    def receipts(self, seqs: Sequence[int]) -> dict[int, dict[str, FinalState]]:
         """The final receipts of several messages."""
         return {seq: self.settled(seq) for seq in seqs}
 
-    def find(self, query: Query) -> Found:
+    def find(self, query: Query) -> MessagePage:
         """A page of messages, newest first, by looking at all of them."""
         page: list[StoredMessage] = []
         room = query.bytes_max
-        for seq in sorted(self._messages, reverse=True):
+        for seq in sorted(self._messages, reverse=not query.after):
             message = self._messages[seq]
             if not _is_asked_for(message, query):
                 continue
             if page and (len(page) >= query.limit or len(message.body) > room):
-                return Found(page, page[-1].seq)
+                return MessagePage(page, page[-1].seq)
             page.append(message)
             room -= len(message.body)
-        return Found(page)
+        return MessagePage(page)
 
     def indexed(self) -> int:
         """Nothing is indexed, nothing has to be."""
         return self.head()[0]
 
     def index(self) -> bool:
-        """Nothing to do."""
         return False
 
     def entries(self, after: int, before: int, limit: int) -> list[Entry]:
@@ -116,11 +114,9 @@ class MemoryJournal:
         return (self.commits[0].seq, self.commits[0].at) if self.commits else None
 
     def head(self) -> tuple[int, bytes]:
-        """The newest commit and its hash."""
         return (self.commits[-1].seq if self.commits else self._anchor), self._hash
 
-    def save_head(self) -> None:
-        """There is no file to cut."""
+    def save_head(self) -> None: ...
 
     def derived(self) -> int:
         """Up to which event final receipts are filled."""
@@ -163,15 +159,16 @@ class MemoryJournal:
         freed = kept_of(parse_batch(commit.data) for commit in old)
         return Pruned(len(old), count - len(self._messages), more=True, freed=freed)
 
-    def close(self) -> None:
-        """Nothing to close."""
+    def close(self) -> None: ...
 
 
 def _is_asked_for(message: StoredMessage, query: Query) -> bool:
     return (
         not (query.before and message.seq >= query.before)
+        and message.seq > query.after
         and not (query.since > 0 and message.at < query.since)
         and not (query.until > 0 and message.at > query.until)
+        and (query.re is None or message.re == query.re)
         and query.concerns(message.sender, message.recipients.split(" "), message.to)
         and matches(query.terms, searched_text(message.body, is_json=bool(message.json)))
     )

@@ -1,9 +1,9 @@
 """Finding messages: by words, by agent, by time; newest first, in bounded steps.
 
 Two tables are derived in idle time behind one cursor, `search`: `messages_fts`, the words of the bodies, and
-`parties`, who a message concerns. What lies above the cursor is scanned. A second cursor, `unindexed`, tells
-up to where the rows have been taken out again because their messages are about to go. Cursors that begin with
-`step:` tell where the clock had been set back: between two of them times only grow.
+`parties`, who a message concerns and what it answers. What lies above the cursor is scanned. A second cursor,
+`unindexed`, tells up to where the rows have been taken out again because their messages are about to go.
+Cursors that begin with `step:` tell where the clock had been set back: between two of them times only grow.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from math import inf
 from time import monotonic
 
-from tellwire.core.record.queries import Query
-from tellwire.core.record.stored import Found, StoredMessage
+from tellwire.core.record.stored import MessagePage, Query, StoredMessage
 from tellwire.core.record.terms import Term, matches, searched_text, words_of
 from tellwire.protocol.addresses import LINK, link_of
 
@@ -33,6 +32,11 @@ SEARCH_SEQS_MAX = 500_000
 LOOKED_AT_MAX = 2_000
 """Index rows held against the filters."""
 STEP = "step:"
+RE = "re:"
+"""Before the id of a message, in `parties`: its answers."""
+ANSWERS = "answers"
+"""The cursor up to which answers are in `parties`: a file of an earlier version has none there at first."""
+SLICE_ANSWERS = 5_000
 
 
 # -- filling ------------------------------------------------------------------------------------------
@@ -45,14 +49,36 @@ def indexed(db: sqlite3.Connection) -> int:
 
 def index(db: sqlite3.Connection) -> bool:
     """Fill the tables a little further, within a transaction; True if more is left."""
-    rows = _slice(db, indexed(db), None)
+    done = indexed(db)
+    if _cursor(db, ANSWERS) < done:
+        _index_answers(db, done)
+        return True
+    rows = _slice(db, done, None)
     if not rows:
         return False
     db.executemany("insert into messages_fts (rowid, body) values (?,?)", _words(rows))
     db.executemany("insert or ignore into parties values (?,?)", _parties(rows))
     _merge(db)
     _set_cursor(db, "search", rows[-1].seq)
+    _set_cursor(db, ANSWERS, rows[-1].seq)
     return True
+
+
+def prepare(db: sqlite3.Connection) -> None:
+    """Have the cursor of answers, also in a file of an earlier version."""
+    db.execute("insert or ignore into cursors values (?, 0)", (ANSWERS,))
+
+
+def _index_answers(db: sqlite3.Connection, last: int) -> None:
+    """What an earlier version indexed without its answers."""
+    rows = db.execute(
+        "select seq, re from messages where seq > ? and seq <= ? order by seq limit ?",
+        (_cursor(db, ANSWERS), last, SLICE_ANSWERS),
+    ).fetchall()
+    db.executemany(
+        "insert or ignore into parties values (?,?)", [(f"{RE}{re}", seq) for seq, re in rows if re]
+    )
+    _set_cursor(db, ANSWERS, rows[-1][0] if len(rows) == SLICE_ANSWERS else last)
 
 
 def unindex(db: sqlite3.Connection, last: int) -> bool:
@@ -94,15 +120,21 @@ def _words(rows: Iterable[StoredMessage]) -> list[tuple[int, str]]:
 
 
 def _parties(rows: Iterable[StoredMessage]) -> list[tuple[str, int]]:
-    """Who a message concerns: agents by id, and its link by its address."""
+    """Who a message concerns: agents by id, its link by its address, and the message that it answers."""
     return [
-        (party, row.seq) for row in rows for party in {row.sender, *row.recipients.split(" "), *_link(row.to)}
+        (party, row.seq)
+        for row in rows
+        for party in {row.sender, *row.recipients.split(" "), *_link(row.to), *_answered(row.re)}
     ]
 
 
 def _link(to: str) -> list[str]:
     link = link_of(to)
     return [f"{LINK}{link}"] if link else []
+
+
+def _answered(re: str) -> list[str]:
+    return [f"{RE}{re}"] if re else []
 
 
 def _cursor(db: sqlite3.Connection, name: str) -> int:
@@ -132,6 +164,8 @@ class _Page:
         query = self.query
         if not query.concerns(message.sender, message.recipients.split(" "), message.to):
             return False
+        if query.re is not None and message.re != query.re:
+            return False
         if message.at < query.since or 0 < query.until < message.at:
             return False
         size = len(message.body)
@@ -143,26 +177,53 @@ class _Page:
         return False
 
 
-def find(db: sqlite3.Connection, query: Query) -> Found:
+def find(db: sqlite3.Connection, query: Query) -> MessagePage:
     """One page, newest first. It may be empty and still tell where to go on: each question is bounded."""
     until = monotonic() + FIND_S
     found = _step(db, query)
     while found.next and not found.messages and monotonic() < until:
-        found = _step(db, query._replace(before=found.next))
+        place = {"after" if query.after else "before": found.next}
+        found = _step(db, query._replace(**place))
     return found
 
 
-def _step(db: sqlite3.Connection, query: Query) -> Found:
+def _step_forwards(db: sqlite3.Connection, query: Query) -> MessagePage:
+    """A bounded number of places in the journal, the oldest first; the index of words is not needed."""
     page = _Page(query)
     low, high = _range(db, query)
-    border = indexed(db)
-    plain = query.agent is None and query.link is None and not query.terms
+    low = max(low, query.after + 1)
+    party = query.agent if query.link is None else f"{LINK}{query.link}"
+    if party is not None and query.re is None and low <= (border := indexed(db)):
+        first = db.execute(
+            "select seq from parties where agent = ? and seq >= ? order by seq limit 1", (party, low)
+        ).fetchone()
+        low = max(low, border + 1 if first is None else first[0])
+    last = min(high, low + TAIL_SEQS_MAX - 1)
+    condition, words = _may_match(query.terms)
+    rows = db.execute(
+        f"select * from messages where seq between ? and ?{condition} order by seq", (low, last, *words)
+    )
+    for row in rows:
+        if query.terms and not matches(query.terms, searched_text(row[-1], is_json=bool(row[9]))):
+            continue
+        if page.take(row):
+            return MessagePage(page.messages, page.next)
+    return MessagePage(page.messages, last if last < high else 0)
+
+
+def _step(db: sqlite3.Connection, query: Query) -> MessagePage:
+    if query.after:
+        return _step_forwards(db, query)
+    page = _Page(query)
+    low, high = _range(db, query)
+    border = indexed(db) if query.re is None else min(indexed(db), _cursor(db, ANSWERS))
+    plain = query.agent is None and query.link is None and query.re is None and not query.terms
     if high > border and not plain:
         floor = max(low, border + 1, high - TAIL_SEQS_MAX + 1)
         if _scan_tail(db, page, floor, high):
-            return Found(page.messages, page.next)
+            return MessagePage(page.messages, page.next)
         if floor > max(low, border + 1):
-            return Found(page.messages, floor)
+            return MessagePage(page.messages, floor)
         high = border
     if low <= high:
         if plain:
@@ -171,7 +232,7 @@ def _step(db: sqlite3.Connection, query: Query) -> Found:
             _search(db, page, low, high)
         else:
             _read_parties(db, page, low, high)
-    return Found(page.messages, page.next)
+    return MessagePage(page.messages, page.next)
 
 
 def _scan_tail(db: sqlite3.Connection, page: _Page, low: int, high: int) -> bool:
@@ -213,7 +274,9 @@ def _read_all(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
 
 def _read_parties(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
     agent, peer = page.query.agent, page.query.peer
-    if page.query.link is not None:  # what else is asked for is held against the rows
+    if page.query.re is not None:  # what else is asked for is held against the rows
+        agent, peer = f"{RE}{page.query.re}", None
+    elif page.query.link is not None:
         agent, peer = f"{LINK}{page.query.link}", agent
     both = ""
     floor = low
@@ -302,7 +365,7 @@ def note_step(db: sqlite3.Connection, seq: int) -> None:
 
 
 def forget_steps(db: sqlite3.Connection, seq: int) -> None:
-    """What is up to `seq` is gone."""
+    """Forget steps of the clock up to `seq`, whose commits are deleted."""
     db.execute(f"delete from cursors where name like '{STEP}%' and seq <= ?", (seq,))
 
 

@@ -1,44 +1,39 @@
-"""The journal in one SQLite file: WAL, `synchronous=FULL`, one connection, one writer.
-
-A damaged or newer file is refused with a clear error and never written to.
-"""
+"""The journal in one SQLite file: one connection, one writer."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 from time import monotonic
 
-from tellwire.core.context import Header, Settled
-from tellwire.core.record.final_receipts import FinalReceipt, final_receipts, settle
 from tellwire.core.record.space import kept_of
-from tellwire.core.record.stored import Commit, Pruned, StoredMessage
+from tellwire.core.record.stored import (
+    Commit,
+    Entry,
+    FinalState,
+    Header,
+    MessagePage,
+    Pruned,
+    Query,
+    StoredMessage,
+    entries_of,
+)
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import parse_batch
 from tellwire.store import kept, search
-from tellwire.store.chain import next_hash
-from tellwire.store.failures import explain, explained
-from tellwire.store.history import SqliteHistory
+from tellwire.store.chain import Head, next_hash, save_head
+from tellwire.store.database import MIGRATIONS, SCHEMA_VERSION, Database, Migration, explain, explained
+from tellwire.store.derived_receipts import DerivedReceipts
 from tellwire.store.losses import Loss, keep_log, note_loss
 
-SCHEMA_VERSION = 1
-APPLICATION_ID = 0x546C7772
-"""Marks the file as tellwire's: `Tlwr`."""
 SNAPSHOTS_KEPT = 2
 CHECK_EVERY_S = 0.05
 """A commit looks whether the file is still there, but not more often than this."""
-PAGE_BYTES = 4096
-
-Migration = Callable[[sqlite3.Connection], None]
-MIGRATIONS: dict[int, Migration] = {}
-"""From a schema version to the step that lifts it by one."""
 
 
-class SqliteJournal(SqliteHistory):
+class SqliteJournal:
     """Journal, messages and snapshots in one file."""
 
     def __init__(
@@ -50,82 +45,24 @@ class SqliteJournal(SqliteHistory):
         schema_version: int = SCHEMA_VERSION,
     ) -> None:
         self.path = path
-        self._migrations = MIGRATIONS if migrations is None else migrations
-        self._schema_version = schema_version
-        self._tail: dict[int, list[FinalReceipt]] = {}
-        """Final receipts behind the derived table's cursor, filled when somebody asks."""
-        self._tail_seq = 0
-        self._check_at = 0.0
         keep_log(path)
-        _create_private(path)
-        with explained(path):
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=0, cached_statements=64)
-            self._cursor = self._db.cursor()
-            try:
-                self._open(bytes_max)
-                self._hash, self._seq, self._at = self._head()
-                self._files = {file: os.stat(file) for file in (str(path), f"{path}-wal")}
-            except BaseException:
-                self._db.close()
-                raise
-
-    # -- opening --------------------------------------------------------------------------------------
-
-    def _open(self, bytes_max: int) -> None:
-        db = self._db
-        version = self._check_kind()
-        db.execute(f"pragma page_size={PAGE_BYTES}")
-        db.execute("pragma journal_mode=wal")
-        db.execute("pragma synchronous=full")
-        db.execute("pragma wal_autocheckpoint=1000")
-        db.execute("pragma cache_size=-2048")
-        if bytes_max:
-            db.execute(f"pragma max_page_count={max(64, bytes_max // PAGE_BYTES)}")
-        if version == 0:
-            self._create()
-        elif version < self._schema_version:
-            self._migrate(version)
-        kept.prepare(db)
-
-    def _check_kind(self) -> int:
-        """The schema version of the file, 0 if it is empty; nothing is written before this passed."""
-        (version,) = self._db.execute("pragma user_version").fetchone()
-        (application,) = self._db.execute("pragma application_id").fetchone()
-        (tables,) = self._db.execute("select count(*) from sqlite_master").fetchone()
-        if version == 0 and application == 0 and tables == 0:
-            return 0
-        if application != APPLICATION_ID or version == 0:
-            raise TellwireError("database_corrupt", f"{self.path} is a database, but not one of tellwire's.")
-        if version > self._schema_version:
-            raise TellwireError(
-                "database_newer",
-                f"{self.path} is from a newer tellwire (schema {version}, not {self._schema_version}).",
-            )
-        return version
-
-    def _create(self) -> None:
-        schema = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
-        self._db.executescript(
-            f"begin immediate; {schema}; insert into cursors values ('{kept.CURSOR}', 0);"
-            f" pragma application_id={APPLICATION_ID};"
-            f" pragma user_version={self._schema_version}; commit"
+        self._database = Database(
+            path,
+            bytes_max=bytes_max,
+            migrations=MIGRATIONS if migrations is None else migrations,
+            schema_version=schema_version,
         )
-
-    def _migrate(self, version: int) -> None:
-        backup = self.path.with_name(f"{self.path.name}.v{version}")
-        if not backup.exists():
-            _create_private(backup)
-            self._db.execute("vacuum into ?", (str(backup),))
-        while version < self._schema_version:
-            self._db.execute("begin immediate")
-            try:
-                self._migrations[version](self._db)
-                version += 1
-                self._db.execute(f"pragma user_version={version}")
-                self._db.execute("commit")
-            except BaseException:
-                self._db.execute("rollback")
-                raise
+        self._db = self._database.connection
+        self._cursor = self._db.cursor()
+        try:
+            with explained(path):
+                self._hash, self._seq, self._at = _newest(self._db)
+        except BaseException:
+            self._db.close()
+            raise
+        self._check_at = 0.0
+        self._head_saved = -1
+        self._receipts = DerivedReceipts(self._database, self.replay)
 
     def note_loss(self) -> Loss | None:
         """What the journal lacks of what the head file names; to be asked before anything is written.
@@ -134,10 +71,6 @@ class SqliteJournal(SqliteHistory):
             TellwireError: `storage_full`: it cannot be noted.
         """
         return note_loss(self._db, self.path)
-
-    def _head(self) -> tuple[bytes, int, float]:
-        row = self._db.execute("select hash, seq, at from journal order by seq desc limit 1").fetchone()
-        return row or self._db.execute("select hash, seq, 0.0 from anchor").fetchone()
 
     # -- writing --------------------------------------------------------------------------------------
 
@@ -150,7 +83,7 @@ class SqliteJournal(SqliteHistory):
         now = monotonic()
         if now >= self._check_at:
             self._check_at = now + CHECK_EVERY_S
-            self.check()
+            self._database.check()
         digest = next_hash(self._hash, commit)
         execute = self._cursor.execute
         try:
@@ -167,30 +100,14 @@ class SqliteJournal(SqliteHistory):
                 search.note_step(self._db, self._seq + 1)
             execute("commit")
         except BaseException as error:
-            self._roll_back()
+            self._database.roll_back()
             if isinstance(error, sqlite3.Error):
                 raise explain(self.path, error) from error
             raise
         self._hash, self._seq, self._at = digest, commit.seq, commit.at
 
     def check(self) -> None:
-        """See that the file is still the one that was opened: what is written to another is lost.
-
-        Raises:
-            TellwireError: `storage_gone`.
-        """
-        for file, before in self._files.items():
-            try:
-                status = os.stat(file)
-            except (FileNotFoundError, NotADirectoryError):
-                raise TellwireError("storage_gone", f"{file} was removed while the broker ran.") from None
-            except OSError:
-                continue  # nobody knows; the commit will tell
-            if status.st_ino != before.st_ino:
-                raise TellwireError("storage_gone", f"{file} was replaced while the broker ran.")
-            if status.st_size < before.st_size:  # SQLite itself makes neither of them shorter
-                raise TellwireError("storage_gone", f"{file} was emptied or cut while the broker ran.")
-            self._files[file] = status
+        self._database.check()
 
     def probe(self) -> None:
         """Try whether the file can be written.
@@ -198,7 +115,7 @@ class SqliteJournal(SqliteHistory):
         Raises:
             TellwireError: not yet.
         """
-        with self._transaction() as db:
+        with self._database.transaction() as db:
             db.execute("update cursors set seq = seq where name = 'receipts'")
             db.execute("create table probe (page blob)")
             db.execute("insert into probe values (zeroblob(65536))")
@@ -206,7 +123,7 @@ class SqliteJournal(SqliteHistory):
 
     def save_snapshot(self, seq: int, data: bytes, keep: int = SNAPSHOTS_KEPT) -> None:
         """Save the state as of `seq`, the last commit; only the newest few are kept."""
-        with self._transaction() as db:
+        with self._database.transaction() as db:
             db.execute("insert or replace into snapshots values (?,?,?)", (seq, self._hash, data))
             db.execute(
                 "delete from snapshots where seq not in"
@@ -214,27 +131,9 @@ class SqliteJournal(SqliteHistory):
                 (keep,),
             )
 
-    @contextmanager
-    def _transaction(self) -> Generator[sqlite3.Connection]:
-        self.check()
-        with explained(self.path):
-            try:
-                self._db.execute("begin immediate")
-                yield self._db
-                self._db.execute("commit")
-            except BaseException:
-                self._roll_back()
-                raise
-
-    def _roll_back(self) -> None:
-        if self._db.in_transaction:
-            with suppress(sqlite3.Error):
-                self._db.execute("rollback")
-
     # -- reading --------------------------------------------------------------------------------------
 
     def snapshots(self) -> list[tuple[int, bytes]]:
-        """Saved states, newest first."""
         with explained(self.path):
             return self._db.execute("select seq, data from snapshots order by seq desc").fetchall()
 
@@ -245,7 +144,7 @@ class SqliteJournal(SqliteHistory):
             TellwireError: `database_corrupt`.
         """
         with explained(self.path):
-            previous = self._hash_at(after)
+            previous = _hash_at(self._db, self.path, after)
             rows = self._db.execute(
                 "select seq, at, awake, data, hash from journal where seq > ? order by seq", (after,)
             )
@@ -259,18 +158,7 @@ class SqliteJournal(SqliteHistory):
                     )
                 yield commit
 
-    def _hash_at(self, seq: int) -> bytes:
-        row = self._db.execute("select hash from journal where seq = ?", (seq,)).fetchone()
-        row = row or self._db.execute("select hash from snapshots where seq = ?", (seq,)).fetchone()
-        row = row or self._db.execute("select hash from anchor where seq = ?", (seq,)).fetchone()
-        if row is None:
-            raise TellwireError(
-                "database_corrupt", f"The journal of {self.path} does not reach back to {seq}."
-            )
-        return row[0]
-
     def header(self, seq: int) -> Header | None:
-        """A stored message without its text."""
         with explained(self.path):
             row = self._db.execute("select * from messages where seq = ?", (seq,)).fetchone()
         return None if row is None else StoredMessage(*row).header()
@@ -289,134 +177,148 @@ class SqliteJournal(SqliteHistory):
                 rows += [StoredMessage(*row) for row in found]
         return rows
 
-    def settled(self, seq: int) -> dict[str, Settled]:
-        """The final receipts of a message: from the derived table, then from the tail of the journal."""
+    def settled(self, seq: int) -> dict[str, FinalState]:
+        return self._receipts.settled(seq)
+
+    def receipts(self, seqs: Sequence[int]) -> dict[int, dict[str, FinalState]]:
+        return self._receipts.settled_all(seqs)
+
+    def find(self, query: Query) -> MessagePage:
         with explained(self.path):
-            found = self._db.execute(
-                "select recipient, state, evidence, at from receipts where message = ?", (seq,)
+            return search.find(self._db, query)
+
+    def indexed(self) -> int:
+        with explained(self.path):
+            return search.indexed(self._db)
+
+    def entries(self, after: int, before: int, limit: int) -> list[Entry]:
+        """Events in order: the first behind `after` if it is above 0, else the last ones before `before`."""
+        with explained(self.path):
+            return (
+                read_forwards(self._db, after, before, limit)
+                if after
+                else read_backwards(self._db, before, limit)
             )
-            known = {recipient: Settled(state, evidence, at) for recipient, state, evidence, at in found}
-            self._read_tail()
-        return settle(known, self._tail.get(seq, []), seq)
 
-    def receipts(self, seqs: Sequence[int]) -> dict[int, dict[str, Settled]]:
-        """The final receipts of several messages."""
-        known: dict[int, dict[str, Settled]] = {seq: {} for seq in seqs}
+    def oldest(self) -> tuple[int, float] | None:
         with explained(self.path):
-            marks = ",".join("?" * len(seqs))
-            for message, recipient, *rest in self._db.execute(
-                f"select message, recipient, state, evidence, at from receipts where message in ({marks})",
-                seqs,
-            ):
-                known[message][recipient] = Settled(*rest)
-            self._read_tail()
-        return {seq: settle(found, self._tail.get(seq, []), seq) for seq, found in known.items()}
+            return self._db.execute("select seq, at from journal order by seq limit 1").fetchone()
 
-    def _read_tail(self) -> None:
-        """Take in the commits that `receipts` lacks; those seen before are not read again."""
-        self._tail_seq = max(self._tail_seq, self.derived())
-        for commit in self.replay(self._tail_seq):
-            for row in finals_of([commit]):
-                self._tail.setdefault(row.message, []).append(row)
-            self._tail_seq = commit.seq
+    def head(self) -> tuple[int, bytes]:
+        return self._seq, self._hash
+
+    def save_head(self) -> None:
+        """Write the head into its own file, unless it is there already.
+
+        Raises:
+            TellwireError: `storage_full`; the old file is unchanged.
+        """
+        if self._head_saved != self._seq:
+            save_head(self.path, Head(self._seq, self._hash.hex()))
+            self._head_saved = self._seq
 
     # -- derived and old ------------------------------------------------------------------------------
 
     def derived(self) -> int:
-        """Up to which event `receipts` is filled."""
-        (seq,) = self._db.execute("select seq from cursors where name = 'receipts'").fetchone()
-        return seq
+        return self._receipts.derived()
 
     def derive(self, commits_max: int) -> bool:
-        """Fill `receipts` from a few more commits; True if more are left."""
-        with explained(self.path):
-            rows = self._db.execute(
-                "select seq, at, awake, data from journal where seq > ? order by seq limit ?",
-                (self.derived(), commits_max),
-            )
-            commits = [Commit(seq, at, awake, data, []) for seq, at, awake, data in rows]
-        if not commits:
-            return False
-        batches = [parse_batch(commit.data) for commit in commits]
-        finals = [
-            row
-            for commit, batch in zip(commits, batches, strict=True)
-            for row in final_receipts(batch, commit.at)
-        ]
-        with self._transaction() as db:
-            kept.add(db, kept_of(batches))
-            db.executemany(
-                "insert into receipts values (?,?,?,?,?) on conflict do update set state = excluded.state,"
-                " at = excluded.at, evidence = iif(excluded.evidence = '', evidence, excluded.evidence)",
-                finals,
-            )
-            db.execute("update cursors set seq = ? where name = 'receipts'", (commits[-1].seq,))
-            kept.advance(db, commits[-1].seq)
-        if commits[-1].seq >= self._tail_seq:
-            self._tail.clear()
-        return commits[-1].seq < self._seq
+        return self._receipts.derive(commits_max, self._seq)
 
     def index(self) -> bool:
         """Make a few more messages searchable; True if more may be left."""
-        with self._transaction() as db:
+        with self._database.transaction() as db:
             return search.index(db)
 
     def kept(self) -> dict[str, int]:
-        """Bytes of the messages that are stored, by sender."""
         with explained(self.path):
             found = kept.load(self._db)
             tail = kept_of(parse_batch(commit.data) for commit in self.replay(self.derived()))
         return {sender: found.get(sender, 0) + tail.get(sender, 0) for sender in {*found, *tail}}
 
     def prune(self, before: float, open_from: int, rows_max: int) -> Pruned:
-        """Let go of history older than `before` on the awake clock, a few rows at a time."""
-        return self._let_go("awake", before, open_from, rows_max)
+        """Delete history older than `before` on the awake clock, a few rows at a time."""
+        reach = min(open_from - 1, self.derived())
+        return _delete(self._database, "awake", before, reach=reach, rows_max=rows_max)
 
     def purge(self, before: float, open_from: int, rows_max: int) -> Pruned:
-        """Let go of history from before the time `before`, a few rows at a time."""
-        return self._let_go("at", before, open_from, rows_max)
-
-    def _let_go(self, clock: str, before: float, open_from: int, rows_max: int) -> Pruned:
-        """Let go of the first rows, up to one that is not older by that clock.
-
-        Messages from `open_from` on stay, and so do commits that no snapshot or derived table has passed. The
-        index rows go first, in slices of their own.
-        """
-        (snapshot,) = self._db.execute("select coalesce(min(seq), 0) from snapshots").fetchone()
-        reach = min(snapshot, self.derived(), open_from - 1)
-        with self._transaction() as db:
-            rows = db.execute(
-                f"select seq, hash, {clock}, data from journal where seq <= ? order by seq limit ?",
-                (reach, rows_max),
-            )
-            # Times can go back: what was written while the clock was wrong does not pull others along.
-            old = list(takewhile(lambda row: row[2] < before, rows))
-            if not old:
-                return Pruned()
-            last = old[-1][:2]
-            if search.unindex(db, last[0]):
-                return Pruned(more=True)
-            messages = db.execute("delete from messages where seq <= ?", (last[0],)).rowcount
-            db.execute("delete from receipts where message <= ?", (last[0],))
-            freed = kept_of(parse_batch(row[3]) for row in old)
-            kept.subtract(db, freed)
-            commits = db.execute("delete from journal where seq <= ?", (last[0],)).rowcount
-            db.execute("update anchor set seq = ?, hash = ?", last)
-            search.forget_steps(db, last[0])
-        return Pruned(commits, messages, more=True, freed=freed)
+        """Delete history from before the time `before`, a few rows at a time."""
+        reach = min(open_from - 1, self.derived())
+        return _delete(self._database, "at", before, reach=reach, rows_max=rows_max)
 
     def close(self) -> None:
         """Close the file; the log of writes is folded into it."""
         self._db.close()
 
 
-def finals_of(commits: Iterable[Commit]) -> list[FinalReceipt]:
-    """The receipts that reached a final state in `commits`."""
-    return [row for commit in commits for row in final_receipts(parse_batch(commit.data), commit.at)]
+def _newest(db: sqlite3.Connection) -> tuple[bytes, int, float]:
+    """Hash, sequence and time of the last commit; of the anchor, if all commits are deleted."""
+    row = db.execute("select hash, seq, at from journal order by seq desc limit 1").fetchone()
+    return row or db.execute("select hash, seq, 0.0 from anchor").fetchone()
 
 
-def _create_private(path: Path) -> None:
-    with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+def _hash_at(db: sqlite3.Connection, path: Path, seq: int) -> bytes:
+    """The hash of the commit `seq`, which may be known only by a snapshot or the anchor."""
+    row = db.execute("select hash from journal where seq = ?", (seq,)).fetchone()
+    row = row or db.execute("select hash from snapshots where seq = ?", (seq,)).fetchone()
+    row = row or db.execute("select hash from anchor where seq = ?", (seq,)).fetchone()
+    if row is None:
+        raise TellwireError("database_corrupt", f"The journal of {path} does not reach back to {seq}.")
+    return row[0]
+
+
+def read_backwards(db: sqlite3.Connection, before: int, limit: int) -> list[Entry]:
+    """The last events before `before`, or of all if it is 0; in order."""
+    # A commit is stored under the sequence of its last event.
+    rows = db.execute(
+        "select seq, at, data from journal where ? = 0 or seq <= coalesce("
+        " (select min(seq) from journal where seq >= ? - 1), ?) order by seq desc",
+        (before, before, before),
+    )
+    found: list[Entry] = []
+    for seq, at, data in rows:
+        entries = [entry for entry in entries_of(seq, at, data) if not before or entry.seq < before]
+        found = [*entries[-(limit - len(found)) :], *found]
+        if len(found) >= limit:
+            break
+    return found
+
+
+def read_forwards(db: sqlite3.Connection, after: int, before: int, limit: int) -> list[Entry]:
+    """The first events behind `after`, in order."""
+    found: list[Entry] = []
+    for seq, at, data in db.execute("select seq, at, data from journal where seq > ? order by seq", (after,)):
+        for entry in entries_of(seq, at, data):
+            if entry.seq > after and (not before or entry.seq < before):
+                found.append(entry)
+        if len(found) >= limit or (before and seq >= before):
+            break
+    return found[:limit]
+
+
+def _delete(database: Database, clock: str, before: float, *, reach: int, rows_max: int) -> Pruned:
+    """Delete the first rows, up to `reach` or one that is not older by that clock.
+
+    Commits that no snapshot has passed stay. The index rows go first, in slices of their own.
+    """
+    (snapshot,) = database.connection.execute("select coalesce(min(seq), 0) from snapshots").fetchone()
+    with database.transaction() as db:
+        rows = db.execute(
+            f"select seq, hash, {clock}, data from journal where seq <= ? order by seq limit ?",
+            (min(snapshot, reach), rows_max),
+        )
+        # Times can go back: what was written while the clock was wrong does not pull others along.
+        old = list(takewhile(lambda row: row[2] < before, rows))
+        if not old:
+            return Pruned()
+        last = old[-1][:2]
+        if search.unindex(db, last[0]):
+            return Pruned(more=True)
+        messages = db.execute("delete from messages where seq <= ?", (last[0],)).rowcount
+        db.execute("delete from receipts where message <= ?", (last[0],))
+        freed = kept_of(parse_batch(row[3]) for row in old)
+        kept.subtract(db, freed)
+        commits = db.execute("delete from journal where seq <= ?", (last[0],)).rowcount
+        db.execute("update anchor set seq = ?, hash = ?", last)
+        search.forget_steps(db, last[0])
+    return Pruned(commits, messages, more=True, freed=freed)

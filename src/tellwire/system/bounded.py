@@ -20,7 +20,6 @@ class BoundedDict(OrderedDict[K, V]):
         self._most = most
 
     def __setitem__(self, key: K, value: V) -> None:
-        """Put it in; the oldest makes room."""
         super().__setitem__(key, value)
         while len(self) > self._most:
             self.popitem(last=False)
@@ -32,6 +31,6 @@ class BoundedDict(OrderedDict[K, V]):
 
 
 def forget_oldest(entries: dict[Any, Any], most: int) -> None:
-    """The same for a dict that has to be a plain one: keep at most so many entries, the newest."""
+    """Keep the newest `most` entries of a plain dict."""
     while len(entries) > most:
         del entries[next(iter(entries))]

@@ -22,7 +22,7 @@ def write_atomically(
     folder, where another program may write the same file now, it has a name of its own.
 
     Raises:
-        OSError: the file is as it was, and nothing is left beside it.
+        OSError: the file is unchanged, and nothing else is left in its folder.
     """
     folder, name = os.path.split(path)
     descriptor, fresh = _open_beside(folder, name, mode, shared=shared)

@@ -1,7 +1,7 @@
 """The tmux pane that an agent CLI runs in: found by its process, looked at, and typed into if that is safe.
 
-Everything here blocks and belongs into a thread, see `bounded`. Nothing is ever deleted from a line,
-and one that cannot be made out is left alone.
+Everything here blocks and has to run in a thread (`system/threads`). Nothing is ever deleted from an input
+line, and a line that cannot be read for certain is left alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FREE = "#{&&:#{==:#{pane_in_mode},0},#{==:#{pane_synchronized},0}}"
 
 
 class ObstacleError(Exception):
-    """Why nothing is typed now."""
+    """Nothing may be typed into a pane now, and why."""
 
     def __init__(self, reason: str, *, passing: bool = True) -> None:
         super().__init__(reason)
@@ -128,8 +128,21 @@ def find_pane(owner: str) -> Pane:
     return Pane(server, row["pane_id"], row["window_id"], chain[0])
 
 
+def go_words(pane: Pane, inside: str) -> list[str]:
+    """The command that shows a pane to a person; `inside` is TMUX of their own terminal, if that is one.
+
+    Raises:
+        ObstacleError: tmux does not answer.
+    """
+    (session,) = _run(pane.server, "display-message", "-p", "-t", pane.id, "#{session_id}")
+    words = ["tmux", "-S", pane.server.socket]
+    words += ["select-window", "-t", pane.id, ";", "select-pane", "-t", pane.id, ";"]
+    same = inside.split(",", maxsplit=1)[0] == pane.server.socket
+    return [*words, "switch-client" if same else "attach-session", "-t", session]
+
+
 def look(pane: Pane, prompt: Prompt, *, human_s: float = HUMAN_S) -> str:
-    """What stands in the input line of a pane that may be typed into.
+    """The text in the input line of a pane that may be typed into.
 
     Raises:
         ObstacleError: it may not.

@@ -39,7 +39,7 @@ class Credentials(NamedTuple):
 
 
 class Process(NamedTuple):
-    """One process at one time."""
+    """A process as it was when it was read."""
 
     pid: int
     start: str
@@ -102,11 +102,10 @@ class Platform:
         return Process(pid, start, parent, terminal, session=pid, group=group, foreground=foreground)
 
     def pids(self) -> Iterator[int]:
-        """The numbers of all processes."""
         yield from ()
 
     def uid(self, pid: int) -> int | None:
-        """The user whose process it is."""
+        """The effective user of a process."""
         del pid
         return None
 
@@ -136,7 +135,6 @@ class Platform:
         return None
 
     def control_groups(self, pid: int) -> str:
-        """The control groups it is in."""
         del pid
         return ""
 
@@ -146,7 +144,7 @@ class Platform:
         return 0.0
 
     def terminal_name(self, terminal: int) -> str:
-        """The name of a terminal's device."""
+        """The name of a terminal's device, such as `pts/4`."""
         del terminal
         return ""
 
@@ -177,15 +175,13 @@ class Platform:
 
 
 class Linux(Platform):
-    """Where there is `/proc`."""
+    """Reads `/proc`."""
 
     def peer(self, sock: socket.socket) -> Credentials:
-        """By `SO_PEERCRED`."""
         pid, uid, _gid = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         return Credentials(pid, uid)
 
     def process(self, pid: int) -> Process | None:
-        """From `stat`."""
         try:
             # Unbuffered: one read, and not nine system calls. Each call and hook looks at a few processes.
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
@@ -201,48 +197,40 @@ class Linux(Platform):
         )
 
     def pids(self) -> Iterator[int]:
-        """The folders that are numbers."""
         with os.scandir("/proc") as entries:
             yield from (int(entry.name) for entry in entries if entry.name.isdigit())
 
     def uid(self, pid: int) -> int | None:
-        """The folder's owner."""
         try:
             return os.stat(f"/proc/{pid}").st_uid
         except OSError:
             return None
 
     def real_uid(self, pid: int) -> int | None:
-        """From `status`."""
         for line in (_read(f"/proc/{pid}/status", STATUS_BYTES_MAX) or b"").splitlines():
             if line.startswith(b"Uid:"):
                 return int(line.split()[1])
         return None
 
     def runs(self, pid: int, path: str) -> bool:
-        """By device and inode."""
         try:
             return os.path.samestat(os.stat(f"/proc/{pid}/exe"), os.stat(path))
         except OSError:
             return False
 
     def exe(self, pid: int) -> str:
-        """The target of the link."""
         try:
             return os.readlink(f"/proc/{pid}/exe")
         except OSError:
             return ""
 
     def cmdline(self, pid: int) -> bytes:
-        """The file as it is."""
         return _read(f"/proc/{pid}/cmdline", CMDLINE_BYTES_MAX) or b""
 
     def environ(self, pid: int) -> bytes | None:
-        """The file as it is."""
         return _read(f"/proc/{pid}/environ", ENVIRON_BYTES_MAX)
 
     def control_groups(self, pid: int) -> str:
-        """The file as it is."""
         return (_read(f"/proc/{pid}/cgroup", GROUPS_CHARS_MAX) or b"").decode(errors="replace")
 
     def started_at(self, start: str) -> float:
@@ -255,19 +243,16 @@ class Linux(Platform):
             return 0.0
 
     def terminal_name(self, terminal: int) -> str:
-        """The kind of device by its number."""
         major, minor = (terminal >> 8) & 0xFFF, (terminal & 0xFF) | ((terminal >> 12) & 0xFFF00)
         return f"{TERMINALS[major]}{minor}" if major in TERMINALS else f"{major}:{minor}"
 
     def input_device(self, pid: int) -> int:
-        """Of its first descriptor."""
         try:
             return terminal_of(os.stat(f"/proc/{pid}/fd/0").st_rdev)
         except OSError:
             return 0
 
     def sockets(self, pid: int) -> Iterator[str]:
-        """Among its descriptors."""
         with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
             for entry in entries:
                 with suppress(OSError):

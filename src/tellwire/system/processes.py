@@ -95,7 +95,7 @@ def _follow(pid: int) -> tuple[list[Process], bool]:
         chain.append(process)
         pid = process.parent
     if len(chain) == DEPTH_MAX:
-        return [], True  # nobody can tell
+        return [], True  # unknown
     if not chain or pid <= 0:
         return chain, True
     again = read_process(chain[-1].pid)  # or is the next one hidden, as another user's may be?
@@ -131,7 +131,7 @@ def read_variable(pid: int, name: str) -> str:
 
 
 def started_at(key: str) -> float:
-    """When a process started, in seconds of the wall clock; 0 if nobody can tell."""
+    """When a process started, in seconds of the wall clock; 0 if unknown."""
     return PLATFORM.started_at(key.partition(".")[2])
 
 

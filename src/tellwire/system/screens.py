@@ -34,7 +34,7 @@ class Shown(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One place on a line."""
+    """A character of a line, with the attributes that matter."""
 
     text: str
     faint: bool = False

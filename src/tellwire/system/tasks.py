@@ -20,23 +20,22 @@ class Tasks:
         self._running: set[asyncio.Task[Any]] = set()  # the loop itself keeps no task alive
 
     def __len__(self) -> int:
-        """How many are under way."""
         return len(self._running)
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begin something; if it fails, that is logged, whether or not anybody waits for it."""
+        """Run a coroutine in the background; a failure is logged, whether or not anybody awaits it."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._ended)
         return task
 
     async def drain(self, within_s: float | None = None) -> None:
-        """Wait for what is under way now; what is not done in that time goes on."""
+        """Wait for the tasks that run now; those that are not done in that time go on."""
         if self._running:
             await asyncio.wait(self._running, timeout=within_s)
 
     def cancel(self) -> None:
-        """Have all that is under way end; `drain` waits until it has."""
+        """Cancel all tasks; `drain` waits until they have ended."""
         for task in self._running:
             task.cancel()
 
@@ -49,7 +48,7 @@ class Tasks:
 
 @contextmanager
 def alongside(work: Coroutine[Any, Any, T]) -> Generator[asyncio.Task[T]]:
-    """Run something while a block runs; what has not ended by the end of the block is cancelled."""
+    """Run a coroutine while a block runs; it is cancelled at the end of the block."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         yield task

@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T], *, within_s: float) -> T:
-    """Do it in a thread; whoever waits gives up in time, and so does a program that ends.
+    """Run blocking work in a thread, and wait for it no longer than `within_s`.
 
-    The loop's own threads will not do: it waits for them when it ends.
+    Not in the loop's own threads: the loop waits for those when it ends.
 
     Raises:
-        TimeoutError: it goes on, and nobody waits for it.
+        TimeoutError: the work goes on, but nobody waits for it.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

@@ -9,23 +9,23 @@ from tellwire.clients.client import (
     SERVER,
     Client,
     EnvRules,
+    InstallPlace,
     LaunchWords,
     McpTraits,
-    Place,
     Programs,
-    Screen,
+    ScreenTraits,
     Target,
     Writes,
     prompt,
 )
-from tellwire.clients.entries import Hooks, Member
+from tellwire.clients.entries import Hooks, MemberEntry
 from tests.contracts.toy.hooks import REFUSAL, ToyHooks
 from tests.contracts.toy.transcript import ToyTranscript
 
 KIND = "toy-cli"
 
 
-def targets(place: Place, programs: Programs) -> list[Target]:
+def targets(place: InstallPlace, programs: Programs) -> list[Target]:
     """`toy.json`."""
     root = place.project if place.scope == "project" else place.home
     server = {"command": programs.server[0], "args": list(programs.server[1:])}
@@ -35,7 +35,7 @@ def targets(place: Place, programs: Programs) -> list[Target]:
         Hooks(event, ({"type": "command", "command": command, "timeout": HOOK_S},), {"matcher": matcher})
         for event, command, matcher in told
     ]
-    entries = (Member(("servers", SERVER), server), *hooks)
+    entries = (MemberEntry(("servers", SERVER), server), *hooks)
     return [Target(path=os.path.join(root, ".toy", "toy.json"), format="json", entries=entries)]
 
 
@@ -52,7 +52,7 @@ TOY = Client(
     transcript=ToyTranscript(),
     launch=LaunchWords(headless=("--once",), once=("--once",)),
     environment=EnvRules(keys=("TOY_",)),
-    screen=Screen(prompt=prompt("toy> ", r"=+", r"=+")),
+    screen=ScreenTraits(prompt=prompt("toy> ", r"=+", r"=+")),
     writes=Writes(event="before", tools={"save": "to"}, refusal=REFUSAL),
     targets=targets,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tellwire.clients.client import Room
+from tellwire.clients.client import TextLimit
 from tellwire.clients.events import HookEvent
 from tellwire.clients.payloads import Hook, parse_payload, require_text_taken, require_tool_wanted
 from tellwire.relay.guard import REASON, filled
@@ -24,7 +24,7 @@ REFUSAL: dict[str, Any] = {"no": REASON}
 class ToyHooks:
     """The hooks of Toy."""
 
-    room = Room(5_000)
+    room = TextLimit(5_000)
 
     def parse(self, payload: Mapping[str, Any]) -> HookEvent:
         """A hook's payload."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tellwire.clients.events import HookEvent, Pulse, Said, Turning
+from tellwire.clients.events import HookEvent, OpenTurn, Said, TurnState
 from tellwire.clients.reader import TranscriptReader, decoded, mapping, marks_in, string
 from tellwire.clients.said import told
 
@@ -39,7 +39,7 @@ class ToyTranscript:
         """A reader of the session's file."""
         return ToyReader(event.transcript)
 
-    def pulse(self, turn: Turning) -> Pulse | None:
+    def turn_state(self, turn: OpenTurn) -> TurnState | None:
         """It keeps no other file."""
         del turn
         return None

@@ -7,23 +7,24 @@ import time
 import click
 
 from tellwire.cli.documents import document, facts
-from tellwire.cli.group import performs
 from tellwire.cli.options import Duration, as_option, complete_names, json_option
+from tellwire.cli.plain import command_for
 from tellwire.cli.render import counted, format_duration, render_agent, render_agents, render_json
 from tellwire.cli.screen import find_screen, write
 from tellwire.cli.shapes import whole_agents
 from tellwire.cli.speaking import Speaker, ask, ask_as, speak
+from tellwire.cli.tables import Column, render_table
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import (
     AgentRecord,
     GetAgent,
     ListAgents,
     MuteAgent,
-    RegisterAgent,
     UnregisterAgent,
     UpdateAgent,
 )
-from tellwire.protocol.operations.topics import Subscribe, Topics, Unsubscribe
+from tellwire.protocol.operations.topics import ListTopics, Subscribe, Topics, Unsubscribe
+from tellwire.views.words import clean
 
 
 @click.command()
@@ -32,7 +33,6 @@ from tellwire.protocol.operations.topics import Subscribe, Topics, Unsubscribe
     "--capability", "capabilities", multiple=True, metavar="WORD", help="Something it can do; repeatable."
 )
 @json_option
-@performs(RegisterAgent)
 def register(name: str, capabilities: tuple[str, ...], *, as_json: bool) -> int:
     """Register an agent, so that others can send to it.
 
@@ -74,7 +74,6 @@ def register(name: str, capabilities: tuple[str, ...], *, as_json: bool) -> int:
     help="Replaces its capabilities; repeatable.",
 )
 @json_option
-@performs(UpdateAgent)
 def update(
     agent: str | None, speaker: str | None, name: str | None, capabilities: tuple[str, ...], *, as_json: bool
 ) -> int:
@@ -108,7 +107,6 @@ def update(
 )
 @click.option("--off", is_flag=True, help="Unmute it.")
 @json_option
-@performs(MuteAgent)
 def mute(name: str | None, for_s: float | None, *, off: bool, as_json: bool) -> int:
     """Do not wake an agent.
 
@@ -135,7 +133,6 @@ def mute(name: str | None, for_s: float | None, *, off: bool, as_json: bool) -> 
 @click.argument("name", shell_complete=complete_names)
 @click.option("--forget", is_flag=True, help="Free its name too; its unread mail is lost.")
 @json_option
-@performs(UnregisterAgent)
 def unregister(name: str, *, forget: bool, as_json: bool) -> int:
     """Remove an agent (operator only).
 
@@ -156,7 +153,6 @@ def unregister(name: str, *, forget: bool, as_json: bool) -> int:
 @click.option("--all", "everyone", is_flag=True, help="Include agents that are offline or in other projects.")
 @click.option("--capability", metavar="WORD", help="Only agents with this capability.")
 @json_option
-@performs(ListAgents)
 def list_agents(*, everyone: bool, capability: str | None, as_json: bool) -> int:
     """List agents.
 
@@ -176,70 +172,73 @@ def list_agents(*, everyone: bool, capability: str | None, as_json: bool) -> int
     return 0
 
 
-@click.command()
-@click.argument("name", shell_complete=complete_names)
-@json_option
-@performs(GetAgent)
-def info(name: str, *, as_json: bool) -> int:
-    """Show everything about one agent.
-
-    \b
-    Examples:
-      tellwire info bob
-      tellwire info bob --json | jq .pending
-    """
-    return _show_agent(ask(GetAgent(name=name)), as_json=as_json)
-
-
 def _show_agent(agent: AgentRecord, *, as_json: bool) -> int:
     if as_json:
         write(render_json(document(agent)))
     else:
-        write(render_agent(facts(agent), now=time.time(), screen=find_screen()))
+        _show_info(agent)
     return 0
+
+
+def _show_info(agent: AgentRecord) -> None:
+    write(render_agent(facts(agent), now=time.time(), screen=find_screen()))
+
+
+INFO_HELP = """Show everything about one agent.
+
+\b
+Examples:
+  tellwire info bob
+  tellwire info bob --json | jq .pending
+"""
+info = command_for(GetAgent, "info", help=INFO_HELP, show=_show_info)
 
 
 # -- topics -------------------------------------------------------------------------------------------
 
 
-@click.command()
-@click.argument("topic")
+def _show_topics(reply: Topics) -> None:
+    write(f"Subscribed to {', '.join(reply.topics)}.\n" if reply.topics else "Subscribed to no topics.\n")
+
+
+SUBSCRIBE_HELP = """Subscribe to a topic, also while offline.
+
+\b
+Examples:
+  tellwire subscribe "#builds" --as bob
+  tellwire send "#builds" "main is green" --as ci
+"""
+UNSUBSCRIBE_HELP = """Unsubscribe from a topic; waiting messages are kept.
+
+\b
+Example:
+  tellwire unsubscribe "#builds" --as bob
+"""
+
+subscribe = command_for(Subscribe, "subscribe", help=SUBSCRIBE_HELP, show=_show_topics)
+unsubscribe = command_for(Unsubscribe, "unsubscribe", help=UNSUBSCRIBE_HELP, show=_show_topics)
+
+
+@click.command("topics")
 @as_option
 @json_option
-@performs(Subscribe)
-def subscribe(topic: str, speaker: str | None, *, as_json: bool) -> int:
-    """Subscribe to a topic, also while offline.
+def list_topics(speaker: str | None, *, as_json: bool) -> int:
+    """List topics and who is subscribed to them.
 
     \b
     Examples:
-      tellwire subscribe "#builds" --as bob
-      tellwire send "#builds" "main is green" --as ci
+      tellwire topics
+      tellwire topics --json | jq -r '.topics[].topic'
     """
-    return _show_topics(_on_topic(speaker, Subscribe(topic=topic)), as_json=as_json)
-
-
-@click.command()
-@click.argument("topic")
-@as_option
-@json_option
-@performs(Unsubscribe)
-def unsubscribe(topic: str, speaker: str | None, *, as_json: bool) -> int:
-    """Unsubscribe from a topic; waiting messages are kept.
-
-    \b
-    Example:
-      tellwire unsubscribe "#builds" --as bob
-    """
-    return _show_topics(_on_topic(speaker, Unsubscribe(topic=topic)), as_json=as_json)
-
-
-def _on_topic(speaker: str | None, operation: Subscribe | Unsubscribe) -> Topics:
-    return ask_as(speaker or "", operation)
-
-
-def _show_topics(reply: Topics, *, as_json: bool) -> int:
+    reply = ask_as(speaker, ListTopics())
     if as_json:
         write(render_json(document(reply)))
+    elif not reply.topics:
+        write("Nobody is subscribed to any topic.\n")
     else:
-        write(f"Subscribed to {', '.join(reply.topics)}.\n" if reply.topics else "Subscribed to no topics.\n")
+        columns = [
+            Column("TOPIC", [clean(each.topic) for each in reply.topics], style="bold"),
+            Column("SUBSCRIBERS", [clean(", ".join(each.subscribers)) for each in reply.topics]),
+        ]
+        write(render_table(columns, find_screen()))
     return 0

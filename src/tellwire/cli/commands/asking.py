@@ -11,14 +11,13 @@ import click
 from tellwire.children.programs import STARTABLE
 from tellwire.cli.commands.messages import body_of
 from tellwire.cli.documents import document
-from tellwire.cli.group import performs
 from tellwire.cli.options import Duration, as_option, json_option
 from tellwire.cli.render import render_json
 from tellwire.cli.screen import ERR, LINE_WIPED, find_screen, write
 from tellwire.cli.speaking import Speaker, speak
-from tellwire.cli.texts import clean_lines
-from tellwire.protocol.operations.asking import Answered, AskAgent
+from tellwire.protocol.operations.asking import Answered
 from tellwire.system.tasks import alongside
+from tellwire.views.words import clean_lines
 
 BEAT_S = 1.0
 
@@ -36,7 +35,6 @@ BEAT_S = 1.0
 )
 @as_option
 @json_option
-@performs(AskAgent)
 def ask(
     client: str,
     question: str | None,
@@ -63,7 +61,9 @@ def ask(
     live = find_screen(ERR).person and not as_json
 
     async def work(me: Speaker) -> Answered:
-        asking = me.ask_agent(client, text, cwd=options["cwd"], command=command, timeout_s=options["timeout"])
+        asking = me.children.ask(
+            client, text, cwd=options["cwd"], command=command, timeout_s=options["timeout"]
+        )
         with alongside(asking) as asked:  # on Ctrl-C it must hear of it before we hang up
             await _show(asked, client, live=live)
             return await asked

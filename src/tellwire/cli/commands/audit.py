@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from tellwire.cli.documents import document, facts
-from tellwire.cli.group import performs
-from tellwire.cli.options import json_option
+from tellwire.cli.options import complete_names, json_option
 from tellwire.cli.render import counted, render_json
 from tellwire.cli.render_records import render_audit, render_verdict
 from tellwire.cli.screen import ERR, LINE_START, OUT, find_screen, write
@@ -37,9 +36,12 @@ LINES_AT_ONCE = 500
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=LIMIT, help=f"Show the newest N (default {LIMIT})."
 )
+@click.option(
+    "--type", "types", multiple=True, metavar="TYPE", help="Only such events, as message_queued; repeatable."
+)
+@click.option("--agent", metavar="NAME", shell_complete=complete_names, help="Only what concerns this agent.")
 @click.option("--acknowledge", is_flag=True, help="Confirm that you know what was lost (at a terminal only).")
 @json_option
-@performs(ReadAudit, AcknowledgeLosses)
 def audit(**options: Any) -> int:
     """Show the journal: every event, every refused call.
 
@@ -53,6 +55,7 @@ def audit(**options: Any) -> int:
     \b
     Examples:
       tellwire audit --limit 100
+      tellwire audit --agent bob --type message_queued --type call_refused
       tellwire audit --verify --head 9f86d081884c7d65
       tellwire audit --export journal.jsonl
     """
@@ -68,13 +71,13 @@ def audit(**options: Any) -> int:
         return _verify(options["head"], as_json=options["as_json"])
     if options["target"] is not None:
         return _export(options["target"])
-    reply = _read(options["limit"])
+    reply = _read(options["limit"], types=list(options["types"]), agent=options["agent"])
     if options["as_json"]:
         write(render_json(document(reply)))
         return 0
     screen = find_screen()
     rows = [facts(row) for row in reply.rows]
-    write(render_audit(rows, now=time.time(), screen=screen) if rows else "The journal is empty.\n")
+    write(render_audit(rows, now=time.time(), screen=screen) if rows else "No such events.\n")
     write(screen.paint(f"head {reply.head}", "dim") + "\n")
     return 0
 
@@ -90,17 +93,18 @@ def _acknowledge(*, as_json: bool) -> int:
     return 0
 
 
-def _read(limit: int) -> Audit:
+def _read(limit: int, *, types: list[str], agent: str | None) -> Audit:
     """The newest rows, page by page, oldest first."""
     rows: list[AuditRow] = []
     head, before = "", 0
     while True:
-        page = ask(ReadAudit(before=before, limit=min(PAGE_MAX, limit - len(rows))))
+        size = min(PAGE_MAX, limit - len(rows))
+        page = ask(ReadAudit(before=before, limit=size, types=types, agent=agent))
         rows = [*page.rows, *rows]
         head = head or page.head
-        if not page.more or not page.rows or len(rows) >= limit:
-            return Audit(rows=rows, more=page.more, head=head)
-        before = page.rows[0].seq
+        if not page.more or len(rows) >= limit:
+            return Audit(rows=rows, more=page.more, head=head, next=page.next)
+        before = page.next
 
 
 def _verify(head: str | None, *, as_json: bool) -> int:

@@ -15,7 +15,6 @@ import msgspec
 from click.shell_completion import get_completion_class
 
 from tellwire.cli.documents import document
-from tellwire.cli.group import performs
 from tellwire.cli.launch import detach, run_broker
 from tellwire.cli.local.holder import POLL_S, SILENT, find_holder, reach_broker
 from tellwire.cli.options import json_option
@@ -23,11 +22,11 @@ from tellwire.cli.render import counted, format_duration, render_json, render_pa
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.speaking import ask
 from tellwire.cli.tables import Column, render_table
-from tellwire.cli.texts import clean
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
 from tellwire.settings import NAMES, Settings, load_settings
 from tellwire.version import VERSION
+from tellwire.views.words import clean
 
 STOP_S = 20.0
 REPLACE_TRIES = 3
@@ -87,7 +86,6 @@ def _go_on(settings: Settings, code: int, words: str, *, detached: bool) -> tupl
 
 @click.command()
 @json_option
-@performs(StopBroker)
 def down(*, as_json: bool) -> int:
     """Stop the broker; waiting messages are kept.
 
@@ -107,7 +105,6 @@ def down(*, as_json: bool) -> int:
 
 @click.command()
 @json_option
-@performs(BrokerStatus)
 def status(*, as_json: bool) -> int:
     """Show the state of the broker.
 

@@ -1,4 +1,4 @@
-"""Commands on children: spawn, stop, attach, children."""
+"""Commands on children: spawn, stop, children; and going to the terminal of any agent."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ import click
 from tellwire.children.process import attach_words, name_in
 from tellwire.children.programs import STARTABLE
 from tellwire.cli.documents import document
-from tellwire.cli.group import performs
 from tellwire.cli.options import as_option, complete_names, json_option
+from tellwire.cli.plain import command_for
 from tellwire.cli.render import format_age, render_json
 from tellwire.cli.screen import find_screen, write
 from tellwire.cli.speaking import Speaker, ask, ask_as, speak
 from tellwire.cli.tables import Column, render_table
-from tellwire.cli.texts import clean
 from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.ids import format_id, parse_id
+from tellwire.protocol.operations.agents import GetAgent
 from tellwire.protocol.operations.children import (
     ChildRecord,
     Children,
     EndedRecord,
     ListChildren,
-    SpawnAgent,
     StopAgent,
 )
+from tellwire.protocol.operations.feed import Overview
 from tellwire.settings import load_settings
+from tellwire.system.panes import ObstacleError, find_pane, go_words
+from tellwire.views.words import clean
 
 ENDED_MAX = 10
 """Ended children shown in one listing."""
@@ -55,13 +58,12 @@ ENDED_MAX = 10
 @click.option("--quiet-turns", is_flag=True, help="Notify the parent only when it ends, not after each turn.")
 @as_option
 @json_option
-@performs(SpawnAgent)
 def spawn(
     name: str, client: str, command: tuple[str, ...], *, speaker: str | None, as_json: bool, **options: Any
 ) -> int:
     """Start an agent as a child: an agent CLI, or any command.
 
-    It runs in its own tmux window (see `tellwire attach NAME`), or without one. Once it is up it gets its
+    It runs in its own tmux window (see `tellwire go NAME`), or without one. Once it is up it gets its
     task as a message, and its answers come back as messages. If it fails to start, its output is shown.
     What follows -- is the program to run, or more arguments for the agent CLI.
 
@@ -73,7 +75,7 @@ def spawn(
     """
 
     async def work(me: Speaker) -> ChildRecord:
-        return await me.spawn(
+        return await me.children.spawn(
             name,
             client,
             options["task"],
@@ -90,58 +92,80 @@ def spawn(
     return 0
 
 
-@click.command("stop")
-@click.argument("name", shell_complete=complete_names)
-@as_option
-@json_option
-@performs(StopAgent)
-def stop(name: str, speaker: str | None, *, as_json: bool) -> int:
-    """Stop a child.
+STOP_HELP = """Stop a child.
 
-    It is asked to end, and killed after five seconds.
+It is asked to end, and killed after five seconds.
+
+\b
+Examples:
+  tellwire stop tester
+  tellwire stop tester --as alice
+"""
+
+
+def _show_stopped(record: ChildRecord) -> None:
+    write(f"{record.name} is being stopped.\n")
+
+
+stop = command_for(StopAgent, "stop", help=STOP_HELP, show=_show_stopped)
+
+
+@click.command("go")
+@click.argument("name", shell_complete=complete_names)
+@json_option
+def go(name: str, *, as_json: bool) -> int:
+    """Go to an agent's terminal, to look or to type.
+
+    Opens its tmux pane: in this terminal, or if you are in the same tmux, by switching to it. Leave with
+    Ctrl-B D; the agent keeps running. With --json, print the command that opens it. `attach` is the same.
 
     \b
     Examples:
-      tellwire stop tester
-      tellwire stop tester --as alice
+      tellwire go bob
+      tellwire go tester --json
     """
-    record: ChildRecord = ask_as(speaker, StopAgent(name=name))
-    write(render_json(document(record)) if as_json else f"{record.name} is being stopped.\n")
-    return 0
-
-
-@click.command("attach")
-@click.argument("name", shell_complete=complete_names)
-@json_option
-@performs(ListChildren)
-def attach(name: str, *, as_json: bool) -> int:
-    """Open a child's tmux window, to look or to type.
-
-    Leave it with Ctrl-B D; the child keeps running. With --json, print the command that opens it.
-
-    \b
-    Example:
-      tellwire attach tester
-    """
-    found = [each for each in ask(ListChildren()).children if each.name.lower() == name.lower()]
-    if not found:
-        raise TellwireError(
-            "unknown_agent", f"No child named {name!r} is running.", "List them with `tellwire children`."
-        )
-    window = name_in(found[0].place)
-    if not window:
-        raise TellwireError("conflict", f"{name!r} has no window.", f"Its output is in {found[0].place}.")
-    words = attach_words(load_settings().home / "children", window)
+    words = _child_window(name) or _pane(name)
     if as_json:
         write(render_json({"command": words}))
         return 0
     return os.execvp(words[0], words)
 
 
+def _child_window(name: str) -> list[str]:
+    """The command that shows the window of a running child; none if it is no child."""
+    found = [each for each in ask(ListChildren()).children if each.name.lower() == name.lower()]
+    if not found:
+        return []
+    window = name_in(found[0].place)
+    if not window:
+        raise TellwireError("conflict", f"{name!r} has no window.", f"Its output is in {found[0].place}.")
+    return attach_words(load_settings().home / "children", window)
+
+
+def _pane(name: str) -> list[str]:
+    """The command that shows the tmux pane of any other agent."""
+    agent = ask(GetAgent(name=name))
+    page = ask(Overview(after=_before(agent.id), limit=1))
+    row = page.rows.agents.get(agent.id)
+    terminal = f"It runs in {agent.terminal}. " if agent.terminal else ""
+    if row is None or not row.online:
+        raise TellwireError("conflict", f"{agent.name!r} is offline.", "")
+    try:
+        return go_words(find_pane(row.process), os.environ.get("TMUX", ""))
+    except ObstacleError as error:
+        advice = f"{terminal}Only panes of tmux can be opened from here."
+        raise TellwireError("conflict", f"{agent.name!r}: {error.reason}.", advice) from error
+
+
+def _before(agent_id: str) -> str:
+    """The id behind which a page of the overview begins with this agent."""
+    seq = parse_id("a", agent_id) or 1
+    return format_id("a", seq - 1)
+
+
 @click.command("children")
 @as_option
 @json_option
-@performs(ListChildren)
 def children(speaker: str | None, *, as_json: bool) -> int:
     """List agents that were started by other agents.
 

@@ -10,7 +10,6 @@ from typing import Any
 import click
 import msgspec
 
-from tellwire.cli.group import performs
 from tellwire.cli.local.checks import (
     Check,
     check_agents,
@@ -27,12 +26,12 @@ from tellwire.cli.options import Duration, as_option, complete_names, json_optio
 from tellwire.cli.render import format_age, render_json
 from tellwire.cli.screen import ERR, Screen, find_screen, write
 from tellwire.cli.speaking import Speaker, ask, speak
-from tellwire.cli.texts import clean, wrap
 from tellwire.clients import BY_KIND, BY_NAME
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.agents import AgentRecord, GetAgent, ListAgents
 from tellwire.protocol.operations.broker import Diagnose, Diagnosis, SessionFault
 from tellwire.settings import load_settings
+from tellwire.views.words import clean, wrap
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 PROBE = "A test by `tellwire doctor`, to check that mail reaches you. Nothing to do; no answer is needed."
@@ -55,7 +54,6 @@ OVER = ("expired", "denied")
 )
 @as_option
 @json_option
-@performs(Diagnose)
 def doctor(agent: str | None, wait_s: float, speaker: str | None, *, probe: bool, as_json: bool) -> int:
     """Find problems, and say how to fix them.
 

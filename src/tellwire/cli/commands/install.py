@@ -15,17 +15,16 @@ from tellwire.cli.options import json_option
 from tellwire.cli.render import render_json
 from tellwire.cli.screen import ERR, Screen, find_screen, write
 from tellwire.cli.tables import Column, render_table
-from tellwire.cli.texts import clean
 from tellwire.clients import BY_NAME, CLIENTS, NAMES
 from tellwire.clients.client import Client, Scope
 from tellwire.install.apply import carry_out
 from tellwire.install.check import Report, check
+from tellwire.install.client_program import InstalledClient, complaint, is_too_old, prepare
 from tellwire.install.former import load_former_records
 from tellwire.install.plan import Change, plan_install, plan_uninstall, render_diff, shorten
-from tellwire.install.prepare import prepare
 from tellwire.install.records import load_records
-from tellwire.install.versions import Found, complaint, is_too_old
 from tellwire.protocol.errors import ERRORS, TellwireError
+from tellwire.views.words import clean
 
 F = TypeVar("F", bound=Callable[..., Any])
 DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}
@@ -168,7 +167,7 @@ def _plan_installs(world: World, clients: tuple[str, ...]) -> list[Outcome]:
     return outcomes
 
 
-def _plan_one(world: World, outcome: Outcome, found: Found | None) -> None:
+def _plan_one(world: World, outcome: Outcome, found: InstalledClient | None) -> None:
     client = BY_NAME[outcome.client]
     assert found is not None
     outcome.version, outcome.program = found.version, found.program
@@ -209,7 +208,7 @@ def _plan_removal(world: World, outcome: Outcome) -> None:
         outcome.status = "planned"
 
 
-def _is_here(world: World, client: Client, found: Found) -> bool:
+def _is_here(world: World, client: Client, found: InstalledClient) -> bool:
     paths = [target.path for target in client.targets(world.place, world.programs)]
     return bool(found.program) or any(os.path.exists(path) for path in paths)
 

@@ -10,13 +10,12 @@ from click.shell_completion import CompletionItem
 
 from tellwire.cli.commands.messages import body_of, send_words
 from tellwire.cli.documents import document, facts
-from tellwire.cli.group import performs
 from tellwire.cli.options import as_option, complete_names, json_option
+from tellwire.cli.plain import command_for
 from tellwire.cli.render import format_age, render_json, render_messages
 from tellwire.cli.screen import Screen, find_screen, write
 from tellwire.cli.speaking import Speaker, ask, speak
 from tellwire.cli.tables import Column, render_table
-from tellwire.cli.texts import clean
 from tellwire.protocol.addresses import LINK, parse_link
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import Done
@@ -32,6 +31,7 @@ from tellwire.protocol.operations.links import (
     ResumeLink,
 )
 from tellwire.protocol.operations.listeners import Listen, Listening, MarkCheckpoint, Unlisten
+from tellwire.views.words import clean
 
 SHOWN = 20
 
@@ -77,7 +77,6 @@ def _done(reply: Done, text: str, *, as_json: bool) -> int:
 @click.group("link", invoke_without_command=True)
 @json_option
 @click.pass_context
-@performs(OpenLink, AddMember, LeaveLink, CloseLink, ResumeLink, ListLinks, LinkHistory)
 def link(ctx: click.Context, *, as_json: bool) -> int:
     """Manage conversations shared by agents.
 
@@ -130,7 +129,7 @@ def close(link_id: str | None, peer: str | None, message: str | None, *, as_json
         return _show(ask(operation), as_json=as_json)
 
     async def work(me: Speaker) -> LinkRecord:
-        return await me.ask(operation)
+        return await me.call(operation)
 
     return _show(speak(None, work), as_json=as_json)
 
@@ -211,54 +210,35 @@ def add(link_id: str, name: str, role: str, *, as_json: bool) -> int:
 # -- listeners ----------------------------------------------------------------------------------------
 
 
-@click.command()
-@click.argument("name", shell_complete=complete_names)
-@as_option
-@json_option
-@performs(Listen)
-def listen(name: str, speaker: str | None, *, as_json: bool) -> int:
-    """Be notified each time an agent finishes a turn.
+LISTEN_HELP = """Be notified each time an agent finishes a turn.
 
-    You are also notified if it fails, waits for its human, ends, or is overdue. The notices go to your inbox,
-    or to that of the agent you act as.
+You are also notified if it fails, waits for its human, ends, or is overdue. The notices go to your inbox,
+or to that of the agent you act as.
 
-    \b
-    Examples:
-      tellwire listen worker
-      tellwire listen worker --as ci
-    """
-    return _listening(Listen(agent=name), speaker, as_json=as_json)
+\b
+Examples:
+  tellwire listen worker
+  tellwire listen worker --as ci
+"""
+UNLISTEN_HELP = """Stop listening to an agent.
 
-
-@click.command()
-@click.argument("name", shell_complete=complete_names)
-@as_option
-@json_option
-@performs(Unlisten)
-def unlisten(name: str, speaker: str | None, *, as_json: bool) -> int:
-    """Stop listening to an agent.
-
-    \b
-    Example:
-      tellwire unlisten worker
-    """
-    return _listening(Unlisten(agent=name), speaker, as_json=as_json)
+\b
+Example:
+  tellwire unlisten worker
+"""
 
 
-def _listening(operation: Listen | Unlisten, speaker: str | None, *, as_json: bool) -> int:
-    async def work(me: Speaker) -> Listening:
-        return await me.ask(operation)
+def _show_listening(reply: Listening) -> None:
+    write(f"Listening to: {', '.join(reply.agents) or 'nobody'}.\n")
 
-    reply = speak(speaker, work)
-    text = f"Listening to: {', '.join(reply.agents) or 'nobody'}.\n"
-    write(render_json(document(reply)) if as_json else text)
-    return 0
+
+listen = command_for(Listen, "listen", help=LISTEN_HELP, show=_show_listening)
+unlisten = command_for(Unlisten, "unlisten", help=UNLISTEN_HELP, show=_show_listening)
 
 
 @click.command()
 @click.argument("name", shell_complete=complete_names)
 @json_option
-@performs(MarkCheckpoint)
 def checkpoint(name: str, *, as_json: bool) -> int:
     """Keep an agent's next turn private.
 

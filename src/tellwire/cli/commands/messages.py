@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from tellwire.cli.documents import document, facts
-from tellwire.cli.group import performs
+from tellwire.cli.documents import facts
 from tellwire.cli.options import Duration, as_option, complete_addresses, json_option
+from tellwire.cli.plain import command_for
 from tellwire.cli.refusals import tell_unsent
 from tellwire.cli.render import render_inbox, render_json, render_message, render_sent, render_status
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.shapes import whole_inbox, whole_message, whole_sent
-from tellwire.cli.speaking import Speaker, ask, ask_as, is_empty, speak
+from tellwire.cli.speaking import Speaker, ask, is_empty, speak
 from tellwire.cli.words import (
     BODY_BYTES_MAX,
     KINDS,
@@ -26,17 +26,15 @@ from tellwire.cli.words import (
     read_body,
     split_names,
 )
-from tellwire.client.client import CALL_S
 from tellwire.protocol.addresses import BROADCAST
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.messages import (
-    ClaimMessages,
-    ConfirmMessages,
     Inbox,
     MessageStatus,
+    MessageStatusReply,
     PeekMessages,
-    SendMessage,
 )
+from tellwire.sdk.broker_client import CALL_S
 
 DURATION = Duration()
 OFFER_S = 10.0
@@ -58,7 +56,6 @@ OFFER_S = 10.0
 @click.option("--confirm", is_flag=True, help="Required for a very large broadcast.")
 @click.option("--key", help="Request id; resending with the same one is harmless.")
 @json_option
-@performs(SendMessage)
 def send(to: str, body: str | None, **options: Any) -> int:
     """Send a message.
 
@@ -90,7 +87,6 @@ def send(to: str, body: str | None, **options: Any) -> int:
 @click.option("--confirm", is_flag=True, help="Required if it reaches very many agents.")
 @click.option("--key", help="Request id; resending with the same one is harmless.")
 @json_option
-@performs(SendMessage)
 def broadcast(body: str | None, **options: Any) -> int:
     """Send to every agent that is online in this project.
 
@@ -178,7 +174,6 @@ def body_of(body: str | None) -> str:
 @click.option("--peek", is_flag=True, help="Only look: take nothing, change no receipt.")
 @click.option("--wait", type=DURATION, default=0.0, help="Wait this long if the inbox is empty.")
 @json_option
-@performs(PeekMessages, ClaimMessages, ConfirmMessages)
 def inbox(speaker: str | None, *, peek: bool, wait: float, as_json: bool) -> int:
     """Take waiting messages, and print them.
 
@@ -202,7 +197,7 @@ def inbox(speaker: str | None, *, peek: bool, wait: float, as_json: bool) -> int
     async def work(me: Speaker) -> int:
         if me.attached:
             write(note_of_peek(me.name), ERR)
-            return _show(await me.ask(PeekMessages()), as_json=as_json)
+            return _show(await me.call(PeekMessages()), as_json=as_json)
         if speaker is not None and not me.resumed:
             write(note_of_new(me.name), ERR)
         messages = await me.messages(wait_s=max(wait, OFFER_S if me.promised else 0.0))
@@ -232,26 +227,21 @@ def _show(mail: Inbox, *, as_json: bool) -> int:
     return 0
 
 
-@click.command("message-status")
-@click.argument("message_id", metavar="ID")
-@as_option
-@json_option
-@performs(MessageStatus)
-def message_status(message_id: str, speaker: str | None, *, as_json: bool) -> int:
-    """Show how far a message got, for each recipient.
+STATUS_HELP = """Show how far a message got, for each recipient.
 
-    `pending`: it waits. `delivered`: it was handed to the client. `read`: there is evidence that it entered
-    the recipient's context. Then `answered`, or `expired`. The operator can look up any message; a script
-    needs --as with the sender or a recipient.
+`pending`: it waits. `delivered`: it was handed to the client. `read`: there is evidence that it entered
+the recipient's context. Then `answered`, or `expired`. The operator can look up any message; a script
+needs --as with the sender or a recipient.
 
-    \b
-    Examples:
-      tellwire message-status m4f2k
-      tellwire message-status m4f2k --json | jq -r '.recipients[].state'
-    """
-    reply = ask_as(speaker, MessageStatus(id=message_id))
-    if as_json:
-        write(render_json(document(reply)))
-    else:
-        write(render_status(facts(reply), now=time.time(), screen=find_screen()))
-    return 0
+\b
+Examples:
+  tellwire message-status m4f2k
+  tellwire message-status m4f2k --json | jq -r '.recipients[].state'
+"""
+
+
+def _show_status(reply: MessageStatusReply) -> None:
+    write(render_status(facts(reply), now=time.time(), screen=find_screen()))
+
+
+message_status = command_for(MessageStatus, "message-status", help=STATUS_HELP, show=_show_status)

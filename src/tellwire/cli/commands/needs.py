@@ -9,17 +9,16 @@ import click
 from click.shell_completion import CompletionItem
 
 from tellwire.cli.documents import document, facts
-from tellwire.cli.group import performs
 from tellwire.cli.options import json_option
 from tellwire.cli.refusals import tell_unsent
 from tellwire.cli.render import render_json, render_message, render_sent
 from tellwire.cli.screen import Screen, find_screen, write
 from tellwire.cli.shapes import whole_sent
 from tellwire.cli.speaking import ask, ask_once
-from tellwire.cli.texts import clean, wrap
 from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.needs import AnswerMessage, ListNeeds, Need, Needs
+from tellwire.views.words import clean, wrap
 
 NOTHING = "Nothing waits for you.\n"
 
@@ -27,7 +26,6 @@ NOTHING = "Nothing waits for you.\n"
 @click.command()
 @click.option("--limit", default=50, help="Show at most N (default 50).", metavar="N")
 @json_option
-@performs(ListNeeds)
 def needs(*, limit: int, as_json: bool) -> int:
     """Show what waits for you: questions and messages.
 
@@ -98,7 +96,6 @@ def complete_needs(ctx: click.Context, param: click.Parameter, incomplete: str) 
 @click.argument("words", metavar="TEXT", nargs=-1, required=True, shell_complete=complete_needs)
 @click.option("--key", help="Request id: a repeat with the same one is harmless.")
 @json_option
-@performs(AnswerMessage)
 def answer(message_id: str, words: tuple[str, ...], *, key: str | None, as_json: bool) -> int:
     """Answer a message that an agent sent you.
 

@@ -7,21 +7,19 @@ import os
 import click
 
 from tellwire.cli.documents import document
-from tellwire.cli.group import performs
 from tellwire.cli.options import as_option, complete_names, json_option
 from tellwire.cli.render import render_json
 from tellwire.cli.screen import find_screen, write
 from tellwire.cli.speaking import ask, ask_as
 from tellwire.cli.tables import Column, render_table
-from tellwire.cli.texts import clean
 from tellwire.protocol.operations.peers import ListPeers, MeshPolicy, Peers, RegisterPeer, RemovePeer
 from tellwire.system.projects import group_of
+from tellwire.views.words import clean
 
 
 @click.group("peer", invoke_without_command=True)
 @json_option
 @click.pass_context
-@performs(RegisterPeer, RemovePeer, ListPeers)
 def peer(ctx: click.Context, *, as_json: bool) -> int:
     """Add, remove and list peers.
 
@@ -42,7 +40,6 @@ def peer(ctx: click.Context, *, as_json: bool) -> int:
 @click.argument("other", required=False, shell_complete=complete_names)
 @as_option
 @json_option
-@performs(RegisterPeer)
 def add(name: str, other: str | None, speaker: str | None, *, as_json: bool) -> int:
     """Make two agents peers of each other.
 
@@ -62,7 +59,6 @@ def add(name: str, other: str | None, speaker: str | None, *, as_json: bool) -> 
 @click.argument("other", required=False, shell_complete=complete_names)
 @as_option
 @json_option
-@performs(RemovePeer)
 def remove(name: str, other: str | None, speaker: str | None, *, as_json: bool) -> int:
     """Make two agents peers no longer.
 
@@ -78,7 +74,6 @@ def remove(name: str, other: str | None, speaker: str | None, *, as_json: bool) 
 @click.argument("name", required=False, shell_complete=complete_names)
 @as_option
 @json_option
-@performs(ListPeers)
 def list_peers(name: str | None, speaker: str | None, *, as_json: bool) -> int:
     """List the peers of an agent.
 
@@ -124,7 +119,6 @@ def _show(reply: Peers, *, as_json: bool) -> int:
     help="The project's folder (default: the current one).",
 )
 @json_option
-@performs(MeshPolicy)
 def policy_of(policy: str | None, project: str | None, *, as_json: bool) -> int:
     """Show or set who sees whom in a project.
 

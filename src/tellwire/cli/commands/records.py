@@ -13,14 +13,11 @@ from typing import Any, TypeVar
 import click
 
 from tellwire.cli.documents import document, facts
-from tellwire.cli.group import performs
 from tellwire.cli.options import Duration, Moment, as_option, complete_names, json_option, jsonl_option
 from tellwire.cli.render import counted, format_duration, render_json, render_messages
 from tellwire.cli.render_records import render_event, render_history
 from tellwire.cli.screen import ERR, Screen, find_screen, write
 from tellwire.cli.speaking import ask, ask_as, client_to
-from tellwire.client.client import Client
-from tellwire.client.connection import Connection
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.frames import Welcome
 from tellwire.protocol.operations.feed import FeedEvent, WatchFeed
@@ -31,6 +28,8 @@ from tellwire.protocol.operations.history import (
     ReadHistory,
     SearchMessages,
 )
+from tellwire.sdk.broker_client import BrokerClient, Handlers
+from tellwire.sdk.connection import BrokerConnection
 from tellwire.settings import load_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,7 +73,6 @@ def filters(function: F) -> F:
 @filters
 @as_option
 @json_option
-@performs(ReadHistory)
 def history(**options: Any) -> int:
     """Show earlier messages, newest last.
 
@@ -95,7 +93,6 @@ def history(**options: Any) -> int:
 @filters
 @as_option
 @json_option
-@performs(SearchMessages)
 def search(query: str, **options: Any) -> int:
     """Search messages, newest last.
 
@@ -144,7 +141,6 @@ def _show(reply: History, options: dict[str, Any]) -> int:
 @click.option("--older-than", type=Duration(), required=True, help="Delete what is older: 7d, 12h.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
-@performs(PurgeHistory)
 def purge(*, older_than: float, yes: bool, as_json: bool) -> int:
     """Delete delivered messages now.
 
@@ -180,12 +176,12 @@ def purge(*, older_than: float, yes: bool, as_json: bool) -> int:
 
 @click.command()
 @jsonl_option
-@performs(WatchFeed)
 def tail(*, as_json: bool) -> int:
     """Follow events live, until Ctrl-C.
 
     Prints a line for each committed event: agents that come and go, messages sent, delivered, read, refused.
-    It continues across restarts of the broker.
+    It continues across restarts of the broker. `tellwire follow` tells the same in sentences, and misses
+    nothing.
 
     \b
     Examples:
@@ -202,18 +198,18 @@ def _line_of(event: FeedEvent, screen: Screen, *, as_json: bool) -> str:
 
 
 @asynccontextmanager
-async def feed_of() -> AsyncGenerator[tuple[Client, asyncio.Queue[FeedEvent | None]]]:
+async def feed_of() -> AsyncGenerator[tuple[BrokerClient, asyncio.Queue[FeedEvent | None]]]:
     """A connection that watches, through restarts of the broker; None in the queue if it cannot go on."""
     events: asyncio.Queue[FeedEvent | None] = asyncio.Queue(FEED_QUEUE_MAX)
 
-    async def subscribe(connection: Connection, _welcome: Welcome) -> None:
+    async def subscribe(connection: BrokerConnection, _welcome: Welcome) -> None:
         await client.call_on(connection, WatchFeed())
 
     def put(event: FeedEvent | None = None) -> None:
         if not events.full():
             events.put_nowait(event)
 
-    client = client_to(load_settings(), on_feed=put, on_connected=subscribe, on_failed=put)
+    client = client_to(load_settings(), Handlers(on_feed=put, on_connected=subscribe, on_failed=put))
     try:
         await client.open()
         yield client, events

@@ -8,12 +8,11 @@ import time
 import click
 
 from tellwire.cli.documents import document
-from tellwire.cli.group import performs
 from tellwire.cli.options import Duration, as_option, json_option
+from tellwire.cli.plain import command_for
 from tellwire.cli.render import format_duration, render_json
 from tellwire.cli.screen import Screen, find_screen, write
-from tellwire.cli.speaking import ask, ask_as
-from tellwire.cli.texts import clean, cut
+from tellwire.cli.speaking import ask_as
 from tellwire.cli.words import here
 from tellwire.paths import canonical
 from tellwire.protocol.operations.scopes import (
@@ -25,8 +24,10 @@ from tellwire.protocol.operations.scopes import (
     ReleaseScope,
     ScopeRecord,
     ScopeRule,
+    Scopes,
     WhoOwns,
 )
+from tellwire.views.words import clean, cut
 
 EXIT_HELD = 1
 """`who-owns`: somebody else has it."""
@@ -39,7 +40,6 @@ EXIT_HELD = 1
 @click.option("--for", "for_s", type=Duration(), help="How long: 30min, 2h (default 4h).")
 @as_option
 @json_option
-@performs(ClaimScope)
 def claim(
     paths: tuple[str, ...],
     for_s: float | None,
@@ -68,7 +68,6 @@ def claim(
 @click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path())
 @as_option
 @json_option
-@performs(ReleaseScope)
 def release(paths: tuple[str, ...], speaker: str | None, *, as_json: bool) -> int:
     """Release claims: those on these paths, or all.
 
@@ -93,54 +92,46 @@ def _show_claims(reply: Claims, *, as_json: bool) -> int:
     return 0
 
 
-@click.command("who-owns")
-@click.argument("path", type=click.Path())
-@as_option
-@json_option
-@performs(WhoOwns)
-def who_owns(path: str, speaker: str | None, *, as_json: bool) -> int:
-    """Show who owns a path, and whether you may write to it.
+WHO_OWNS_HELP = """Show who owns a path, and whether you may write to it.
 
-    The exit code is 1 if you, or the agent you act as, should not.
+The exit code is 1 if you, or the agent you act as, should not.
 
-    \b
-    Examples:
-      tellwire who-owns src/parser.py
-      tellwire who-owns src/parser.py --as bob && edit src/parser.py
-    """
-    reply: Ownership = ask_as(speaker, WhoOwns(path=canonical(path, here())))
-    if as_json:
-        write(render_json(document(reply)))
-    else:
-        owner = reply.owner or "nobody"
-        through = f", through {', '.join(reply.through)}" if reply.through else ""
-        rule = f" ({_rule(reply.rule)}{through})" if reply.rule is not None else ""
-        write(f"{clean(reply.path)}: {owner}{rule}\n")
-        if reply.readers:
-            write(f"  readers: {', '.join(reply.readers)}\n")
-        if not reply.may_write:
-            write(f"  {clean(reply.reason)}\n")
-            write(f"  {reply.enforced}: {reply.why}\n")
+\b
+Examples:
+  tellwire who-owns src/parser.py
+  tellwire who-owns src/parser.py --as bob && edit src/parser.py
+"""
+SCOPES_HELP = """Show who may write where, as a tree.
+
+\b
+Examples:
+  tellwire scopes
+  tellwire scopes --json | jq '.scopes[] | select(.parent == "")'
+"""
+
+
+def _show_owner(reply: Ownership) -> None:
+    owner = reply.owner or "nobody"
+    through = f", through {', '.join(reply.through)}" if reply.through else ""
+    rule = f" ({_rule(reply.rule)}{through})" if reply.rule is not None else ""
+    write(f"{clean(reply.path)}: {owner}{rule}\n")
+    if reply.readers:
+        write(f"  readers: {', '.join(reply.readers)}\n")
+    if not reply.may_write:
+        write(f"  {clean(reply.reason)}\n")
+        write(f"  {reply.enforced}: {reply.why}\n")
+
+
+def _owner_exit(reply: Ownership) -> int:
     return 0 if reply.may_write else EXIT_HELD
 
 
-@click.command("scopes")
-@json_option
-@performs(ListScopes)
-def scopes(*, as_json: bool) -> int:
-    """Show who may write where, as a tree.
+def _show_scopes(reply: Scopes) -> None:
+    write(render_scopes(reply.scopes, find_screen()) or "Nobody has claimed anything.\n")
 
-    \b
-    Examples:
-      tellwire scopes
-      tellwire scopes --json | jq '.scopes[] | select(.parent == "")'
-    """
-    reply = ask(ListScopes())
-    if as_json:
-        write(render_json(document(reply)))
-    else:
-        write(render_scopes(reply.scopes, find_screen()) or "Nobody has claimed anything.\n")
-    return 0
+
+who_owns = command_for(WhoOwns, "who-owns", help=WHO_OWNS_HELP, show=_show_owner, exit_code=_owner_exit)
+scopes = command_for(ListScopes, "scopes", help=SCOPES_HELP, show=_show_scopes)
 
 
 def render_scopes(scopes: list[ScopeRecord], screen: Screen) -> str:

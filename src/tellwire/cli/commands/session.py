@@ -7,13 +7,12 @@ import time
 import click
 
 from tellwire.cli.documents import document
-from tellwire.cli.group import performs
 from tellwire.cli.options import Moment, complete_names, json_option
 from tellwire.cli.render import render_json
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.speaking import ask
-from tellwire.cli.texts import clean, clean_lines
 from tellwire.protocol.operations.sessions import GetSessionData, SessionData
+from tellwire.views.words import clean, clean_lines
 
 TAIL_MAX = 24_000
 WHERE = {"transcript": "from its client's transcript", "terminal": "from its terminal"}
@@ -26,7 +25,6 @@ WHERE = {"transcript": "from its client's transcript", "terminal": "from its ter
 )
 @click.option("--since", type=Moment(), default=0.0, help="Only since then: 10min, 2h, or a date.")
 @json_option
-@performs(GetSessionData)
 def session(*, name: str, tail: int, since: float, as_json: bool) -> int:
     """Show an agent's session.
 

@@ -1,10 +1,11 @@
-"""The command that follows a link."""
+"""The commands that follow: one link, or everything that happens, in lines for pipes and screen readers."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
+from datetime import datetime
 from typing import Any
 
 import click
@@ -12,17 +13,24 @@ import click
 from tellwire.cli.commands.links import complete_links
 from tellwire.cli.commands.records import feed_of
 from tellwire.cli.documents import document, facts
-from tellwire.cli.group import performs
-from tellwire.cli.options import jsonl_option
+from tellwire.cli.options import complete_names, jsonl_option
 from tellwire.cli.render import render_json, render_message
 from tellwire.cli.render_records import render_event
 from tellwire.cli.screen import ERR, find_screen, write
-from tellwire.client.client import Client
+from tellwire.cli.speaking import PROGRAM
 from tellwire.protocol.addresses import LINK, parse_link
-from tellwire.protocol.operations.feed import FeedEvent, WatchFeed
+from tellwire.protocol.operations.feed import FeedEvent, OverviewPage, Pulse, WatchFeed
 from tellwire.protocol.operations.history import HistoryRecord
 from tellwire.protocol.operations.links import LinkHistory, ListLinks
+from tellwire.sdk.broker_client import BrokerClient
+from tellwire.sdk.connect import broker_address
+from tellwire.sdk.watching import Change, Watch
+from tellwire.settings import load_settings
+from tellwire.views.model import Model, fold
+from tellwire.views.timeline import QUIET, event_line, pulse_line, summary_line
+from tellwire.views.words import wrap
 
+MISSED = "some events were missed; what follows is complete again"
 LAST = 10
 PAGE_MAX = 50
 
@@ -36,7 +44,6 @@ PAGE_MAX = 50
     help=f"Start with the last N messages (default {LAST}).",
 )
 @jsonl_option
-@performs(WatchFeed, LinkHistory)
 def watch(link_id: str, last: int, *, as_json: bool) -> int:
     """Follow a link until it is closed, or Ctrl-C.
 
@@ -79,7 +86,7 @@ class _Reader:
             if client.failure is not None:
                 raise client.failure
 
-    async def _catch_up(self, client: Client) -> None:
+    async def _catch_up(self, client: BrokerClient) -> None:
         found: list[HistoryRecord] = []
         before: str | None = None
         while True:
@@ -108,3 +115,85 @@ class _Reader:
 def _order(message_id: str) -> tuple[int, str]:
     """Ids grow with time."""
     return len(message_id), message_id
+
+
+# -- everything ---------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_names,
+    help="Only what concerns this agent; repeatable.",
+)
+@click.option("--link", metavar="LINK", help="Only what happens on this link.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only such events; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="Also each hand-over and other details.")
+@jsonl_option
+def follow(
+    agents: tuple[str, ...], link: str | None, types: tuple[str, ...], *, everything: bool, as_json: bool
+) -> int:
+    """Follow what happens, in plain sentences, until Ctrl-C.
+
+    One line for each thing that happened, with the time; what needs you begins with those words. It has no
+    colour and no tables: for screen readers, pipes and logs. No line is lost or doubled if the broker is
+    restarted. `tellwire tail` shows the raw events.
+
+    \b
+    Examples:
+      tellwire follow
+      tellwire follow --agent bob --agent alice
+      tellwire follow --json | jq -r 'select(.type == "messages_read") | .ids[]'
+    """
+    asked = WatchFeed(agents=list(agents), types=list(types), link=link, live=True)
+    painter = _Painter(everything=everything or bool(types), as_json=as_json)
+    asyncio.run(_follow(asked, painter))
+    return 0
+
+
+async def _follow(asked: WatchFeed, painter: _Painter) -> None:
+    address = broker_address(load_settings(), program=PROGRAM, autostart=True)
+    async with Watch(address, asked) as feed:
+        if os.isatty(ERR) and not painter.as_json:
+            write("Following; press Ctrl-C to stop.\n", ERR)
+        async for change in feed:
+            painter.paint(change)
+
+
+class _Painter:
+    """Writes a line for each change that a person should hear of."""
+
+    def __init__(self, *, everything: bool, as_json: bool) -> None:
+        self.as_json = as_json
+        self._everything = everything
+        self._model = Model()
+        self._begun = False
+
+    def paint(self, change: Change) -> None:
+        fold(self._model, change)
+        if isinstance(change, OverviewPage):
+            self._overview(change)
+        elif isinstance(change, FeedEvent):
+            self._event(change)
+        elif isinstance(change, Pulse) and not self.as_json:
+            self._line(pulse_line(change, self._model), change.since)
+
+    def _overview(self, page: OverviewPage) -> None:
+        if page.next or self.as_json:
+            return
+        self._line(MISSED if self._begun else summary_line(self._model), page.at)
+        self._begun = True
+
+    def _event(self, event: FeedEvent) -> None:
+        if self.as_json:
+            write(render_json(document(event)))
+        elif self._everything or event.type not in QUIET:
+            self._line(event_line(event), event.at)
+
+    def _line(self, text: str, at: float) -> None:
+        if text:
+            line = f"{datetime.fromtimestamp(at):%H:%M:%S}  {text}"
+            write("\n".join(wrap([line], indent="", width=find_screen().width)) + "\n")

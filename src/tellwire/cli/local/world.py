@@ -10,9 +10,9 @@ import msgspec
 
 from tellwire.cli.local.shim import shim_command
 from tellwire.clients import BY_NAME
-from tellwire.clients.client import Place, Programs, Scope
+from tellwire.clients.client import InstallPlace, Programs, Scope
+from tellwire.install.client_program import InstalledClient, find_version
 from tellwire.install.endpoint import load_endpoint
-from tellwire.install.versions import Found, find_version
 from tellwire.settings import Settings, load_settings
 
 ALL = "all"
@@ -22,7 +22,7 @@ class World(msgspec.Struct, frozen=True):
     """What the commands work on."""
 
     settings: Settings
-    place: Place
+    place: InstallPlace
     programs: Programs
 
 
@@ -42,13 +42,13 @@ def find_world(scope: Scope, *, fixed: bool, plugin: str = "") -> World:
         marks=os.path.join(home, "marks"),
         options=(f"--home={named}",) if named else (),
     )
-    place = Place(
+    place = InstallPlace(
         home=os.path.expanduser("~"), project=os.getcwd(), scope=scope, env=os.environ, plugin=plugin
     )
     return World(settings, place, programs)
 
 
-def find_clients(words: Sequence[str]) -> dict[str, Found]:
+def find_clients(words: Sequence[str]) -> dict[str, InstalledClient]:
     """Ask them for their versions, all at once."""
     known = [word for word in words if word in BY_NAME]
     with ThreadPoolExecutor(max_workers=len(BY_NAME)) as pool:

@@ -19,12 +19,12 @@ from tellwire.clients.client import (
     EnvRules,
     LaunchWords,
     McpTraits,
-    Screen,
+    ScreenTraits,
     Switch,
     Writes,
     prompt,
 )
-from tellwire.clients.ports import Doors, SessionPort, Threads, Waker
+from tellwire.clients.ports import ClientThreads, Doors, SessionPort, Waker
 
 STATE_BYTES_MAX = 64 << 20
 RULE = r"─{8,}.*"
@@ -42,7 +42,7 @@ def is_distrusted(cwd: str, env: Mapping[str, str]) -> bool:
         return True
 
 
-def wakers(port: SessionPort, doors: Doors, threads: Threads | None) -> list[Waker]:
+def wakers(port: SessionPort, doors: Doors, threads: ClientThreads | None) -> list[Waker]:
     """Its hooks can run a program that waits beside an idle session."""
     del port, threads
     return [doors.waiter, doors.typing]
@@ -80,7 +80,7 @@ CLAUDE = Client(
             "DISABLE_TELEMETRY",
         )
     ),
-    screen=Screen(
+    screen=ScreenTraits(
         prompt=prompt("❯[\\s\xa0]", RULE, RULE),
         dialogs=(
             (FOLDER, re.compile(r"Yes, I trust this folder")),

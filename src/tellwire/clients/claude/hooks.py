@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tellwire.clients.client import Room
+from tellwire.clients.client import TextLimit
 from tellwire.clients.events import HookEvent
 from tellwire.clients.payloads import (
     Hook,
@@ -53,7 +53,7 @@ REFUSAL: dict[str, Any] = {
 class ClaudeHooks:
     """The hooks of Claude Code."""
 
-    room = Room(9_900)
+    room = TextLimit(9_900)
 
     def parse(self, payload: Mapping[str, Any]) -> HookEvent:
         """A hook's payload."""

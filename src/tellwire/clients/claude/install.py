@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tellwire.clients.client import HOOK_S, SERVER, Place, Programs, Target
-from tellwire.clients.entries import Hooks, Item, Member
+from tellwire.clients.client import HOOK_S, SERVER, InstallPlace, Programs, Target
+from tellwire.clients.entries import Hooks, Item, MemberEntry
 from tellwire.version import VERSION
 
 KIND = "claude-code"
@@ -31,7 +31,7 @@ WAITER_S = 604_800
 """A week; the client's timer takes no more than 24 days."""
 
 
-def targets(place: Place, programs: Programs) -> list[Target]:
+def targets(place: InstallPlace, programs: Programs) -> list[Target]:
     """The list of MCP servers, and the settings; a project's are those that are not shared: paths differ."""
     folder = place.env.get("CLAUDE_CONFIG_DIR") or os.path.join(place.home, ".claude")
     state = os.path.join(place.env.get("CLAUDE_CONFIG_DIR") or place.home, ".claude.json")
@@ -46,7 +46,7 @@ def targets(place: Place, programs: Programs) -> list[Target]:
     if place.plugin:
         return _plugin(place.plugin, server, programs)
     return [
-        Target(path=state, format="json", entries=(Member(("mcpServers", SERVER), server),)),
+        Target(path=state, format="json", entries=(MemberEntry(("mcpServers", SERVER), server),)),
         Target(path=settings, format="json", entries=entries),
     ]
 
@@ -54,14 +54,14 @@ def targets(place: Place, programs: Programs) -> list[Target]:
 def _plugin(folder: str, server: dict[str, Any], programs: Programs) -> list[Target]:
     """The same as a plugin, for `claude --plugin-dir`; only permissions have no place in one."""
     about = {"name": SERVER, "version": VERSION, "description": "Coding agents that talk to each other."}
-    author = Member(("author",), {"name": "tellwire"})
+    author = MemberEntry(("author",), {"name": "tellwire"})
     manifest = os.path.join(folder, ".claude-plugin", "plugin.json")
     return [
         Target(path=manifest, format="json", entries=(author,), trimmings=about),
         Target(
             path=os.path.join(folder, ".mcp.json"),
             format="json",
-            entries=(Member(("mcpServers", SERVER), server),),
+            entries=(MemberEntry(("mcpServers", SERVER), server),),
         ),
         Target(
             path=os.path.join(folder, "hooks", "hooks.json"),

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tellwire.clients.events import Outcome, Pulse, Turning
+from tellwire.clients.events import OpenTurn, Outcome, TurnState
 from tellwire.clients.reader import decoded, lines_backwards, listed, mapping, open_at_once, seconds, string
 
 STATUS_BYTES_MAX = 1 << 16
@@ -26,21 +26,21 @@ class _Status(msgspec.Struct, rename="camel"):
     waiting_for: str = ""
 
 
-def read_pulse(turn: Turning) -> Pulse | None:
+def read_turn_state(turn: OpenTurn) -> TurnState | None:
     """What the session says of itself; of one that is idle also how its last turn went."""
     status = _load(turn)
     if status is None or (status.pid, status.session_id) != (turn.pid, turn.session):
         return None
     at = status.status_updated_at / 1_000
     if status.status == "waiting":
-        return Pulse(state="waiting", at=at, text=status.waiting_for)
+        return TurnState(state="waiting", at=at, text=status.waiting_for)
     if status.status == "idle":
         outcome, text = _outcome(turn.transcript, turn.began_at)
-        return Pulse(state="idle", at=at, outcome=outcome, text=text)
-    return Pulse(state="busy", at=at)
+        return TurnState(state="idle", at=at, outcome=outcome, text=text)
+    return TurnState(state="busy", at=at)
 
 
-def _load(turn: Turning) -> _Status | None:
+def _load(turn: OpenTurn) -> _Status | None:
     # The transcript is <config>/projects/<folder>/<session>.jsonl, wherever the configuration is.
     parts = turn.transcript.rsplit("/", 3)
     if len(parts) != 4 or parts[1] != "projects" or turn.pid <= 0:

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from tellwire.clients.claude.status import read_pulse
-from tellwire.clients.events import HookEvent, Pulse, Said, Turning, Verdict
+from tellwire.clients.claude.status import read_turn_state
+from tellwire.clients.events import HookEvent, OpenTurn, Said, TurnState, Verdict
 from tellwire.clients.reader import (
     Mark,
     TranscriptReader,
@@ -308,9 +308,9 @@ class ClaudeTranscript:
         """A reader of the session's transcript; after /clear the session has another."""
         return ClaudeReader(event.transcript)
 
-    def pulse(self, turn: Turning) -> Pulse | None:
+    def turn_state(self, turn: OpenTurn) -> TurnState | None:
         """From the file that each session of it keeps of itself: an Esc runs no hook."""
-        return read_pulse(turn)
+        return read_turn_state(turn)
 
     def entries(self, lines: Iterable[dict[str, Any]]) -> Iterator[Said]:
         """Its entries; what its sub-agents said is not the session's."""

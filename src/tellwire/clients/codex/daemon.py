@@ -19,7 +19,7 @@ from tellwire.clients.codex.app_server import (
 )
 from tellwire.clients.codex.queue import ANEW, GONE, NO_SESSION, QUEUE
 from tellwire.clients.codex.threads import CodexThreads
-from tellwire.clients.ports import NAMED, Session, SessionPort, name_of, pid_of
+from tellwire.clients.ports import NAMED, SessionPort, WakeableSession, name_of, pid_of
 from tellwire.clients.reader import listed, mapping, string
 from tellwire.core.mail.waking import ESC_S
 from tellwire.core.state import Agent
@@ -48,44 +48,44 @@ class CodexDaemon:
         self._misses: dict[str, int] = {}
         """By name of a text, how often it was found nowhere."""
 
-    async def wake(self, book: Session, agent: Agent) -> bool:
+    async def wake(self, session: WakeableSession, agent: Agent) -> bool:
         """Put all that waits into the thread's queue."""
         pid = pid_of(agent)
-        if not is_app_server(pid) or agent.owner in self._without or self._fault(book):
+        if not is_app_server(pid) or agent.owner in self._without or self._fault(session):
             return False
         try:
             async with AppServer.open(pid) as server:
-                if await self._threads.see_left(server, book.session):
+                if await self._threads.see_left(server, session.conversation):
                     return False
-                return await self._give(server, book, agent)
+                return await self._give(server, session, agent)
         except AppServerError as error:
             log.warning("codex's daemon cannot be told of mail: %s", error)
             return False
 
-    async def _give(self, server: AppServer, book: Session, agent: Agent) -> bool:
-        fetched = await self._port.fetch_to_wake(book, NAMED, QUEUE)
+    async def _give(self, server: AppServer, session: WakeableSession, agent: Agent) -> bool:
+        fetched = await self._port.fetch_to_wake(session, NAMED, QUEUE)
         if not fetched.text:
             return False
         name = name_of(agent, fetched.call)
         try:
             added = await server.call(
                 "thread/queue/add",
-                threadId=book.session,
+                threadId=session.conversation,
                 input=[{"type": "text", "text": fetched.text}],
                 clientUserMessageId=name,
             )
         except AppServerRefusedError as error:
             self._refuse(agent, error)
-            self._port.give_back(book, fetched.call)
+            self._port.give_back(session, fetched.call)
             return False
         except AppServerError as error:
             log.warning("codex's daemon has not said whether it took a text: %s", error)
             return True  # it may have; `look_after` finds out
         told = mapping(added.get("queuedSubmission"))
         if told.get("clientUserMessageId") != name:
-            self._port.seek_marks(book, fetched.call)
-        if book.was_interrupted and told.get("id"):
-            await _start(server, book.session, string(told["id"]))
+            self._port.seek_marks(session, fetched.call)
+        if session.was_interrupted and told.get("id"):
+            await _start(server, session.conversation, string(told["id"]))
         return True
 
     def _refuse(self, agent: Agent, error: AppServerError) -> None:
@@ -99,47 +99,47 @@ class CodexDaemon:
         """Whether the agent's thread would be told; None if it is not on a daemon."""
         if not is_app_server(pid_of(agent)):
             return None
-        book = self._port.book_of(agent.id)
-        note = NO_SESSION if book is None else self._fault(book)
+        session = self._port.session_of(agent.id)
+        note = NO_SESSION if session is None else self._fault(session)
         return PathRecord(name=QUEUE, works=not note, note=note, wakes=True)
 
-    def _fault(self, book: Session) -> str:
-        if not book.session:
+    def _fault(self, session: WakeableSession) -> str:
+        if not session.conversation:
             return NO_SESSION
-        if self._threads.is_left(book.session):
+        if self._threads.is_left(session.conversation):
             return ANEW
-        return "" if self._threads.is_shown(book.session) else GONE
+        return "" if self._threads.is_shown(session.conversation) else GONE
 
     # -- what became of it ----------------------------------------------------------------------------
 
-    async def look_after(self, book: Session) -> None:
+    async def look_after(self, session: WakeableSession) -> None:
         """Start what lies in the queue of an idle thread, and give back what is neither there nor read."""
-        agent = next((each for each in self._port.agents() if each.id == book.agent), None)
+        agent = next((each for each in self._port.agents() if each.id == session.agent), None)
         now = time.time()
         late = now - SETTLED_S
-        calls = [call for call, given in book.open.items() if given.path == NAMED and given.at < late]
-        is_stopped = book.was_interrupted and 0 <= now - book.interrupted_at < ESC_S
-        if agent is None or not calls or not book.is_wakeable or is_stopped:
+        calls = [call for call, lease in session.open.items() if lease.channel == NAMED and lease.at < late]
+        is_stopped = session.was_interrupted and 0 <= now - session.interrupted_at < ESC_S
+        if agent is None or not calls or not session.is_wakeable or is_stopped:
             return
         try:
             async with AppServer.open(pid_of(agent)) as server:
-                if await _is_idle(server, book.session):
-                    await self._look(server, book, {name_of(agent, call): call for call in calls})
+                if await _is_idle(server, session.conversation):
+                    await self._look(server, session, {name_of(agent, call): call for call in calls})
         except AppServerError as error:
             log.info("codex's daemon does not tell what became of a text: %s", error)
 
-    async def _look(self, server: AppServer, book: Session, names: dict[str, str]) -> None:
-        queued = await _queued(server, book.session)
+    async def _look(self, server: AppServer, session: WakeableSession, names: dict[str, str]) -> None:
+        queued = await _queued(server, session.conversation)
         for name, call in names.items():
             if name in queued:
                 self._misses.pop(name, None)
-                await _start(server, book.session, queued[name])
+                await _start(server, session.conversation, queued[name])
                 return  # a turn runs now
             self._misses[name] = self._misses.get(name, 0) + 1
-            if self._misses[name] >= MISSES_MAX and call in book.open:
+            if self._misses[name] >= MISSES_MAX and call in session.open:
                 del self._misses[name]
                 log.info("codex has not taken %s; offered again", call)
-                self._port.give_back(book, call)
+                self._port.give_back(session, call)
         if len(self._misses) > KNOWN_MAX:
             self._misses.clear()
 

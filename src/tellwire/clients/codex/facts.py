@@ -17,7 +17,7 @@ from tellwire.clients.client import (
     HookTrust,
     LaunchWords,
     McpTraits,
-    Screen,
+    ScreenTraits,
     Writes,
     prompt,
 )
@@ -30,7 +30,7 @@ from tellwire.clients.codex.queue import CodexQueue
 from tellwire.clients.codex.rollout import CodexTranscript
 from tellwire.clients.codex.threads import CodexThreads
 from tellwire.clients.payloads import read_settings
-from tellwire.clients.ports import Doors, SessionPort, Threads, Waker
+from tellwire.clients.ports import ClientThreads, Doors, SessionPort, Waker
 from tellwire.clients.reader import mapping, string
 
 
@@ -58,7 +58,7 @@ def parent_of(meta: Mapping[str, Any]) -> str:
     return string(turn.get("session_id")) if turn.get("thread_source") == "subagent" else ""
 
 
-def wakers(port: SessionPort, doors: Doors, threads: Threads | None) -> list[Waker]:
+def wakers(port: SessionPort, doors: Doors, threads: ClientThreads | None) -> list[Waker]:
     """Without a daemon a line that is typed is sooner there than what its terminal looks for."""
     assert isinstance(threads, CodexThreads)
     return [CodexDaemon(port, threads), doors.typing, CodexQueue(port, threads)]
@@ -93,7 +93,7 @@ CODEX = Client(
         once=("exec",),
     ),
     environment=EnvRules(keys=("CODEX_API_KEY", "CODEX_HOME", "OPENAI_"), named_keys=named_keys),
-    screen=Screen(
+    screen=ScreenTraits(
         prompt=prompt("› ", r"\s*", r"\s*", r"(Ask Codex to do anything)?\s*"),
         dialogs=(
             (FOLDER, re.compile(r"Trust this folder\?")),

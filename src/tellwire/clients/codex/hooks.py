@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tellwire.clients.client import Room
+from tellwire.clients.client import TextLimit
 from tellwire.clients.events import HookEvent
 from tellwire.clients.payloads import (
     Hook,
@@ -39,7 +39,7 @@ REFUSAL: dict[str, Any] = {
 class CodexHooks:
     """The hooks of Codex."""
 
-    room = Room(3_200, 9_900)
+    room = TextLimit(3_200, 9_900)
     """It cuts the middle out of more than 10,000 bytes; most letters of the world have up to three."""
 
     def parse(self, payload: Mapping[str, Any]) -> HookEvent:

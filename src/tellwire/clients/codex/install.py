@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 
-from tellwire.clients.client import HOOK_S, SERVER, Place, Programs, Target
+from tellwire.clients.client import HOOK_S, SERVER, InstallPlace, Programs, Target
 from tellwire.clients.codex.trust import SHORT_EVENTS, SHORT_S
-from tellwire.clients.entries import Hooks, Member
+from tellwire.clients.entries import Hooks, MemberEntry
 
 KIND = "codex"
 EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "Interrupt", "SessionEnd")
@@ -17,7 +17,7 @@ WRITERS = "^apply_patch$"
 TRUST = 'Codex asks about new and changed hooks: start `codex` and choose "Trust all and continue".'
 
 
-def targets(place: Place, programs: Programs) -> list[Target]:
+def targets(place: InstallPlace, programs: Programs) -> list[Target]:
     """`config.toml`; Codex reads a project's only if the project is trusted."""
     folder = place.env.get("CODEX_HOME") or os.path.join(place.home, ".codex")
     trust = os.path.join(folder, "config.toml")
@@ -27,7 +27,7 @@ def targets(place: Place, programs: Programs) -> list[Target]:
         "args": list(programs.server[1:]),
         "default_tools_approval_mode": "approve",
     }
-    entries = (Member(("mcp_servers", SERVER), server), *hooks(programs))
+    entries = (MemberEntry(("mcp_servers", SERVER), server), *hooks(programs))
     return [Target(path=path, format="toml", entries=entries, trust=trust)]
 
 

@@ -16,7 +16,7 @@ from tellwire.clients.codex.app_server import (
     is_once,
 )
 from tellwire.clients.codex.threads import CodexThreads
-from tellwire.clients.ports import Session, SessionPort, pid_of
+from tellwire.clients.ports import SessionPort, WakeableSession, pid_of
 from tellwire.core.state import Agent
 from tellwire.protocol.operations.agents import PathRecord
 from tellwire.system.processes import exe
@@ -39,41 +39,41 @@ class CodexQueue:
         self._port = port
         self._threads = threads
 
-    async def wake(self, book: Session, agent: Agent) -> bool:
+    async def wake(self, session: WakeableSession, agent: Agent) -> bool:
         """Put all that waits into the session's queue."""
         pid = pid_of(agent)
         program = exe(pid)
-        if not program or self._fault(book, agent):
+        if not program or self._fault(session, agent):
             return False
-        fetched = await self._port.fetch_to_wake(book, "queue", QUEUE if is_app_server(pid) else SLOW)
+        fetched = await self._port.fetch_to_wake(session, "queue", QUEUE if is_app_server(pid) else SLOW)
         if not fetched.text:
             return False
-        if not await _queue(program, environment_of(pid), book.session, fetched.text):
-            self._port.give_back(book, fetched.call)
+        if not await _queue(program, environment_of(pid), session.conversation, fetched.text):
+            self._port.give_back(session, fetched.call)
             return False
-        if book.was_interrupted:
-            await _start(pid, book.session)
+        if session.was_interrupted:
+            await _start(pid, session.conversation)
         return True
 
     def path_of(self, agent: Agent) -> PathRecord | None:
         """Whether the agent's session would look into its queue; None on a daemon: see `CodexDaemon`."""
         if is_app_server(pid_of(agent)):
             return None
-        book = self._port.book_of(agent.id)
-        note = NO_SESSION if book is None else self._fault(book, agent)
+        session = self._port.session_of(agent.id)
+        note = NO_SESSION if session is None else self._fault(session, agent)
         return PathRecord(name=SLOW, works=not note, note=note, wakes=True)
 
-    def _fault(self, book: Session, agent: Agent) -> str:
+    def _fault(self, session: WakeableSession, agent: Agent) -> str:
         pid = pid_of(agent)
-        if not pid or not book.session:
+        if not pid or not session.conversation:
             return NO_SESSION
         if is_once(pid):
             return "a headless run has no queue"
-        if self._threads.is_left(book.session):
+        if self._threads.is_left(session.conversation):
             return ANEW
-        if not self._threads.is_shown(book.session):
+        if not self._threads.is_shown(session.conversation):
             return GONE
-        return INTERRUPTED if book.was_interrupted and not is_app_server(pid) else ""
+        return INTERRUPTED if session.was_interrupted and not is_app_server(pid) else ""
 
 
 async def _start(pid: int, session: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tellwire.clients.events import HookEvent, Pulse, Said, Turning, Verdict, Who
+from tellwire.clients.events import HookEvent, OpenTurn, Said, TurnState, Verdict, Who
 from tellwire.clients.ports import QUEUE_NAME
 from tellwire.clients.reader import (
     Mark,
@@ -29,7 +29,7 @@ from tellwire.clients.reader import (
 from tellwire.clients.said import call_line, text_of, told
 
 _LINE_TYPES = {"response_item", "event_msg", "token_usage_record", "compacted"}
-PULSE_BYTES_MAX = 1 << 20
+TAIL_BYTES_MAX = 1 << 20
 """The end of a turn stands at the end of the file, or not far from it."""
 _TURN_STARTS = {"task_started", "turn_started"}
 _TURN_ENDS = {"task_complete", "turn_complete", "turn_aborted"}
@@ -175,9 +175,9 @@ class CodexTranscript:
         """A reader of the session's rollout; after a backtrack the session goes on in another file."""
         return CodexReader(event.transcript)
 
-    def pulse(self, turn: Turning) -> Pulse | None:
+    def turn_state(self, turn: OpenTurn) -> TurnState | None:
         """From the last bound of the turn in the rollout: no hook tells that the model failed."""
-        for line in lines_backwards(turn.transcript, PULSE_BYTES_MAX):
+        for line in lines_backwards(turn.transcript, TAIL_BYTES_MAX):
             if b"event_msg" not in line:
                 continue
             entry = mapping(decoded(line))
@@ -185,15 +185,15 @@ class CodexTranscript:
             kind = string(payload.get("type"))
             if entry.get("type") != "event_msg" or kind not in _TURN_BOUNDS:
                 continue
-            if turn.word and payload.get("turn_id") != turn.word:
+            if turn.client_id and payload.get("turn_id") != turn.client_id:
                 continue  # of the turn that came next, or of one of the client's own
             at = seconds(entry.get("timestamp"))
             if kind in _TURN_STARTS:
-                return Pulse(state="busy", at=at)
+                return TurnState(state="busy", at=at)
             failed = "errored" if payload.get("error") else "ended"
             outcome = "interrupted" if kind == "turn_aborted" else failed
             said = string(payload.get("last_agent_message")) if outcome == "ended" else ""
-            return Pulse(state="idle", at=at, outcome=outcome, text=said)
+            return TurnState(state="idle", at=at, outcome=outcome, text=said)
         return None
 
     def entries(self, lines: Iterable[dict[str, Any]]) -> Iterator[Said]:

@@ -27,7 +27,7 @@ from tellwire.clients.codex.app_server import (
 )
 from tellwire.clients.codex.install import KIND
 from tellwire.clients.events import HookEvent
-from tellwire.clients.ports import PROBE, SessionPort, Shim
+from tellwire.clients.ports import PROBE, McpSession, SessionPort
 from tellwire.clients.reader import listed, mapping, string
 from tellwire.core.state import Agent
 from tellwire.protocol.errors import TellwireError
@@ -83,11 +83,11 @@ class CodexThreads:
 
     def __init__(self, port: SessionPort) -> None:
         self._port = port
-        self._seats: BoundedDict[str, Shim] = BoundedDict(THREADS_MAX)
+        self._seats: BoundedDict[str, McpSession] = BoundedDict(THREADS_MAX)
         """By thread, the shim that serves it."""
         self._views: BoundedDict[str, View] = BoundedDict(THREADS_MAX)
         self._back: BoundedDict[str, bool] = BoundedDict(THREADS_MAX)
-        """Threads to which a human came back after a newer one."""
+        """ClientThreads to which a human came back after a newer one."""
         self._tries: BoundedDict[str, int] = BoundedDict(THREADS_MAX)
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._tasks = Tasks()
@@ -97,23 +97,23 @@ class CodexThreads:
 
     # -- which shim -----------------------------------------------------------------------------------
 
-    def joined(self, seat: Shim) -> None:
+    def joined(self, seat: McpSession) -> None:
         """A session has joined: find out which thread it serves, if its client has many."""
         if is_app_server(pid_in(seat.owner)):
             self._port.run(self._place(seat))
 
-    async def _place(self, seat: Shim) -> None:
+    async def _place(self, seat: McpSession) -> None:
         for pause_s in PAUSES_S:
             await asyncio.sleep(pause_s)
             await self._learn(pid_in(seat.owner))
             if seat.is_gone or self._is_viewed(seat):
                 return
 
-    def _is_viewed(self, seat: Shim) -> bool:
+    def _is_viewed(self, seat: McpSession) -> bool:
         """Whether both the thread and the terminal of a shim are known."""
         return any(known is seat and thread in self._views for thread, known in self._seats.items())
 
-    def know(self, seat: Shim, thread: str) -> None:
+    def know(self, seat: McpSession, thread: str) -> None:
         """A shim has heard a call of a thread."""
         if self._seats.get(thread) is not seat:
             self._views.pop(thread, None)  # it was loaded anew, for another terminal
@@ -285,7 +285,7 @@ class CodexThreads:
         finally:
             self._is_watching = False
 
-    async def _part(self, seat: Shim) -> bool:
+    async def _part(self, seat: McpSession) -> bool:
         """Nobody sees a session any more: if no turn runs in it, it is over for the others."""
         agent = seat.agent
         if agent is None or self._port.activity(agent.id) in TURNING:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tellwire.clients.events import HookEvent, Pulse, Said, Turning
+from tellwire.clients.events import HookEvent, OpenTurn, Said, TurnState
 from tellwire.clients.reader import (
     Mark,
     TranscriptReader,
@@ -123,7 +123,7 @@ class GeminiTranscript:
         """A reader of the session's chat file."""
         return GeminiReader(event.transcript)
 
-    def pulse(self, turn: Turning) -> Pulse | None:
+    def turn_state(self, turn: OpenTurn) -> TurnState | None:
         """The end of a turn whose last hook nobody heard, since there was no broker at that moment.
 
         After mail that keeps a turn going the file ends with an answer as well, but not for long: what the
@@ -137,9 +137,9 @@ class GeminiTranscript:
             if kind == "user" or time.time() - max(at, turn.since) < SETTLED_S:
                 return None
             if kind == "error":
-                return Pulse(state="idle", at=at, outcome="errored")
+                return TurnState(state="idle", at=at, outcome="errored")
             said = "" if listed(entry.get("toolCalls")) else _final_text(entry.get("content"))
-            return Pulse(state="idle", at=at, outcome="ended", text=said) if said else None
+            return TurnState(state="idle", at=at, outcome="ended", text=said) if said else None
         return None
 
     def entries(self, lines: Iterable[dict[str, Any]]) -> Iterator[Said]:

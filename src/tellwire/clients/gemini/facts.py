@@ -11,7 +11,7 @@ from tellwire.clients.client import (
     EnvRules,
     LaunchWords,
     McpTraits,
-    Screen,
+    ScreenTraits,
     Switch,
     Writes,
     prompt,
@@ -37,7 +37,7 @@ GEMINI = Client(
         # It would start itself once more, and then a child's process were not the one that has its terminal.
         own={"GEMINI_CLI_NO_RELAUNCH": "true"},
     ),
-    screen=Screen(
+    screen=ScreenTraits(
         prompt=prompt(r" [>*] ", r"▄{8,}\s*", r"▀{8,}\s*", r"(\s*Type your message or @path/to/file)?\s*"),
         dialogs=(
             (FOLDER, re.compile(r"Do you trust the files in this folder")),

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tellwire.clients.client import Room
+from tellwire.clients.client import TextLimit
 from tellwire.clients.events import HookEvent
 from tellwire.clients.gemini.chat import with_ending
 from tellwire.clients.payloads import (
@@ -41,7 +41,7 @@ REFUSAL: dict[str, Any] = {"decision": "deny", "reason": REASON}
 class GeminiHooks:
     """The hooks of Gemini CLI."""
 
-    room = Room(9_900)
+    room = TextLimit(9_900)
 
     def parse(self, payload: Mapping[str, Any]) -> HookEvent:
         """A hook's payload; the final answer is taken from the chat file: the payload joins all of a turn."""

@@ -8,11 +8,11 @@ from typing import Any
 from tellwire.clients.client import (
     HOOK_S,
     SERVER,
-    Place,
+    InstallPlace,
     Programs,
     Target,
 )
-from tellwire.clients.entries import Hooks, Member
+from tellwire.clients.entries import Hooks, MemberEntry
 
 KIND = "gemini-cli"
 EVENTS = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent", "SessionEnd")
@@ -23,7 +23,7 @@ nothing."""
 GATED = ("AfterTool",)
 
 
-def targets(place: Place, programs: Programs) -> list[Target]:
+def targets(place: InstallPlace, programs: Programs) -> list[Target]:
     """`settings.json`."""
     root = place.project if place.scope == "project" else place.env.get("GEMINI_CLI_HOME") or place.home
     server = {"command": programs.server[0], "args": list(programs.server[1:]), "trust": True}
@@ -37,7 +37,7 @@ def targets(place: Place, programs: Programs) -> list[Target]:
         )
         for event in EVENTS
     ]
-    entries = (Member(("mcpServers", SERVER), server), *hooks)
+    entries = (MemberEntry(("mcpServers", SERVER), server), *hooks)
     return [
         Target(path=os.path.join(root, ".gemini", "settings.json"), format="json_comments", entries=entries)
     ]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tellwire.clients.client import Client, EnvRules, LaunchWords, McpTraits, Screen, Writes, prompt
+from tellwire.clients.client import Client, EnvRules, LaunchWords, McpTraits, ScreenTraits, Writes, prompt
 from tellwire.clients.events import Said, Who
 from tellwire.clients.opencode.install import KIND, NAMES, targets
 from tellwire.clients.payloads import read_settings
@@ -73,7 +73,7 @@ OPENCODE = Client(
         ),
         named_keys=named_keys,
     ),
-    screen=Screen(
+    screen=ScreenTraits(
         # A panel may stand at the right of its box.
         prompt=prompt(r"\s*┃  ", r"\s*┃(\s*|\s{3}.*)", r"\s*┃(\s*|\s{3}.*)", r"(\s*|\s{3}.*|Ask anything….*)")
     ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tellwire.clients.client import SERVER, Place, Programs, Target
-from tellwire.clients.entries import Item, Member, Rule
+from tellwire.clients.client import SERVER, InstallPlace, Programs, Target
+from tellwire.clients.entries import Item, MemberEntry, Rule
 from tellwire.clients.plugin import plugin_target
 
 KIND = "opencode"
@@ -22,7 +22,7 @@ SCREEN = f"{SERVER}/screen.js"
 """Not among the plugins of its server, all of which it loads."""
 
 
-def targets(place: Place, programs: Programs) -> list[Target]:
+def targets(place: InstallPlace, programs: Programs) -> list[Target]:
     """The file that is there, else `opencode.json`; the folder of plugins; and the same for its screen."""
     config = place.env.get("XDG_CONFIG_HOME") or os.path.join(place.home, ".config")
     folder = plugins = os.path.join(config, "opencode")
@@ -31,7 +31,7 @@ def targets(place: Place, programs: Programs) -> list[Target]:
     path = _first(folder, NAMES) or os.path.join(folder, NAMES[0])
     screen = _first(plugins, SCREEN_NAMES) or os.path.join(plugins, SCREEN_NAMES[1])
     entries = (
-        Member(("mcp", SERVER), {"type": "local", "command": list(programs.server)}),
+        MemberEntry(("mcp", SERVER), {"type": "local", "command": list(programs.server)}),
         Rule(("permission", f"{SERVER}_*"), "allow"),
     )
     return [

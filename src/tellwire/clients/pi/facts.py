@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tellwire.clients.client import Client, EnvRules, LaunchWords, McpTraits, Screen, Writes, prompt
+from tellwire.clients.client import Client, EnvRules, LaunchWords, McpTraits, ScreenTraits, Writes, prompt
 from tellwire.clients.events import Said
 from tellwire.clients.pi.install import KIND, targets
 from tellwire.clients.plugin import EVENT, REFUSAL, PluginHooks, PluginTranscript
@@ -52,7 +52,7 @@ PI = Client(
     transcript=PluginTranscript(entries),
     launch=LaunchWords(headless=("-p",)),
     environment=EnvRules(keys=("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "PI_")),
-    screen=Screen(prompt=prompt("", r"─{8,}\s*", r"─{8,}\s*")),
+    screen=ScreenTraits(prompt=prompt("", r"─{8,}\s*", r"─{8,}\s*")),
     writes=Writes(
         event=EVENT,
         tools={"write": "path", "edit": "path"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tellwire.clients.client import SERVER, Place, Programs, Target
+from tellwire.clients.client import SERVER, InstallPlace, Programs, Target
 from tellwire.clients.plugin import plugin_target
 
 KIND = "pi"
@@ -13,7 +13,7 @@ ASSET = Path(__file__).with_name("plugin.ts")
 EXTENSION = f"extensions/{SERVER}.ts"
 
 
-def targets(place: Place, programs: Programs) -> list[Target]:
+def targets(place: InstallPlace, programs: Programs) -> list[Target]:
     """The folder of extensions."""
     folder = place.env.get("PI_CODING_AGENT_DIR") or os.path.join(place.home, ".pi", "agent")
     if place.scope == "project":

@@ -23,7 +23,7 @@ def suffixed(asked: str, number: int) -> str:
 
 
 def next_name(asked: str, number: int) -> tuple[int, str]:
-    """The next number that may stand behind a name, and the name with it: `m-3` would look like `me`."""
+    """The next number for a name, and the name with it; `m-3` is skipped, because it looks like `me`."""
     while True:
         number += 1
         name = suffixed(asked, number)
@@ -59,7 +59,7 @@ def leave_name(state: State, agent: Agent, heir: str) -> None:
 
 
 def check_profile(operation: RegisterAgent | UpdateAgent, limits: Limits) -> None:
-    """Every word of a profile has a bound.
+    """Check the profile against its bounds.
 
     Raises:
         TellwireError: `bad_request` or `limit_exceeded`.

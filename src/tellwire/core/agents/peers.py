@@ -34,7 +34,7 @@ INTRODUCE = "The operator can introduce you: tellwire peer add {} {}"
 
 
 def decide_register_peer(state: State, operation: RegisterPeer, context: Context) -> Decision:
-    """Make two agents peers; again is harmless."""
+    """Make two agents peers; if they are, nothing changes."""
     me, other = _pair(state, operation, context)
     if me is other:
         raise TellwireError("peer_self", f"{me.name!r} cannot be its own peer.")
@@ -55,7 +55,7 @@ def decide_register_peer(state: State, operation: RegisterPeer, context: Context
 
 
 def decide_remove_peer(state: State, operation: RemovePeer, context: Context) -> Decision:
-    """Part two agents; again is harmless."""
+    """End that two agents are peers; if they are not, nothing changes."""
     me, other = _pair(state, operation, context)
     if me is other:
         raise TellwireError("peer_self", f"{me.name!r} cannot be its own peer.")
@@ -67,7 +67,6 @@ def decide_remove_peer(state: State, operation: RemovePeer, context: Context) ->
 
 
 def decide_list_peers(state: State, operation: ListPeers, context: Context) -> Decision:
-    """List the peers of an agent."""
     me = caller_agent(state, context) if operation.name is None else find_agent(state, operation.name)
     if context.caller.kind == AGENT and me.id != context.caller.agent:
         raise TellwireError("forbidden", "An agent may list only its own peers.")
@@ -177,7 +176,6 @@ def decide_policy(state: State, operation: MeshPolicy, context: Context) -> Deci
 
 
 def apply_policy(state: State, event: PolicySet) -> None:
-    """Set the policy of a project."""
     if event.policy == OPEN:
         state.policies.pop(event.group, None)
     else:

@@ -11,7 +11,7 @@ import msgspec
 from tellwire.core.agents.names import check_profile, is_free, is_remembered, leave_name, next_name
 from tellwire.core.agents.roster import caller_agent, find_agent
 from tellwire.core.agents.seats import choose, free_name, is_same_place, lost_note, placed, seated
-from tellwire.core.children.lifecycle import awaits_client, forget_lineage, inherit_lineage
+from tellwire.core.children.lifecycle import awaits_client, forget_relations, inherit_relations
 from tellwire.core.context import (
     Context,
     Decision,
@@ -61,12 +61,12 @@ DISOWNED_KEPT = 256
 def decide_register(state: State, operation: RegisterAgent, context: Context) -> Decision:
     """Give the caller a name: its own again, a new one, or the next free suffix."""
     check_profile(operation, context.limits)
-    above = state.agents.get(context.caller.above)
+    above = state.agents.get(context.caller.ancestor)
     if above is not None and above.session != operation.session:
         if awaits_client(state, above, operation):
             return _come_up(state, above, operation, context)
         return _attach(above, operation)
-    if context.caller.holds:
+    if context.caller.is_own_client:
         raise TellwireError("conflict", "This connection already has an agent.", "Open another connection.")
     if operation.name in (OPERATOR_NAME, "") and context.caller.kind == OPERATOR:
         return join_operator(state, operation)
@@ -95,7 +95,6 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
 
 
 def _begin(state: State, name: str, note: str, operation: RegisterAgent, context: Context) -> Decision:
-    """A new agent."""
     if len(state.agents) >= context.limits.agents_max:
         raise TellwireError(
             "limit_exceeded",
@@ -227,7 +226,6 @@ def _refusal(name: str, agent: Agent | None, context: Context, *, own: bool) -> 
 
 
 def apply_registered(state: State, event: AgentRegistered) -> None:
-    """A new agent, online."""
     agent = Agent(
         id=format_id("a", state.seq),
         name=event.name,
@@ -256,7 +254,7 @@ def apply_session_started(state: State, event: SessionStarted) -> None:
     before = state.agents.get(event.was)
     if before is not None:  # what it sent under the other name is still known as a repeat, and answered
         leave_name(state, before, agent.id)
-        inherit_lineage(state, before.id, agent.id)
+        inherit_relations(state, before.id, agent.id)
         agent.requests = {**agent.requests, **before.requests}
         agent.request_floor_us = max(agent.request_floor_us, before.request_floor_us)
     agent.session = event.session
@@ -292,7 +290,7 @@ def decide_unregister(state: State, operation: UnregisterAgent, context: Context
     if agent.online or agent.offline_reason == "silent":
         events.append(AgentOffline(agent.id, "left", shown))
     if operation.forget:
-        own_word = operation.shown is not None and context.caller.holds and own
+        own_word = operation.shown is not None and context.caller.is_own_client and own
         expired = expire_all(state, agent, context, held=shown if own_word else None)
         events += [*expired.events, AgentForgotten(agent.id)]
         texts += expired.texts
@@ -301,7 +299,7 @@ def decide_unregister(state: State, operation: UnregisterAgent, context: Context
 
 def _shown(agent: Agent, operation: UnregisterAgent, context: Context) -> list[int]:
     """What the session that ends has shown: its own client knows, of another's all that it may have."""
-    if operation.shown is None or not (context.caller.holds and context.caller.agent == agent.id):
+    if operation.shown is None or not (context.caller.is_own_client and context.caller.agent == agent.id):
         return context.claimed(agent.id)
     seqs = {parse_id("m", text) for text in operation.shown}
     return [seq for seq in agent.leased if seq in seqs]
@@ -369,14 +367,14 @@ def decide_forget_absent(state: State, _command: ForgetAbsent, context: Context)
         and not agent.pending
         and not agent.leased
         and agent.id not in state.children
-        and agent.id not in state.offspring
+        and agent.id not in state.children_of
     ]
     return Decision(None, list(gone))
 
 
 def apply_forgotten(state: State, event: AgentForgotten) -> None:
     """Delete an agent and free its name."""
-    forget_lineage(state, event.agent)
+    forget_relations(state, event.agent)
     agent = state.agents.pop(event.agent, None)
     if agent is None:
         return

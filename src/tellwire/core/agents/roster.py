@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tellwire.core.agents.visibility import OPEN, reason_for, sees, why_hidden
 from tellwire.core.context import Context, Decision
+from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import REACHED, reach
 from tellwire.core.mail.waiting import Waiting
 from tellwire.core.operator.person import is_operator
@@ -13,6 +14,7 @@ from tellwire.protocol.addresses import shorten
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import AgentList, AgentRecord, GetAgent, ListAgents
 from tellwire.protocol.operations.base import OPERATOR
+from tellwire.protocol.operations.sessions import GetSessionData
 from tellwire.protocol.suggestions import nearest
 
 NO_CLIENT = frozenset({"script", "operator"})
@@ -55,7 +57,7 @@ def find_agent(state: State, name: str, asker: Agent | None = None) -> Agent:
     return agent
 
 
-def find_seen(state: State, name: str, context: Context) -> tuple[Agent, str]:
+def find_visible(state: State, name: str, context: Context) -> tuple[Agent, str]:
     """The agent of that name, and why the caller sees it.
 
     Raises:
@@ -67,6 +69,23 @@ def find_seen(state: State, name: str, context: Context) -> tuple[Agent, str]:
     if me is not None and not reason:
         raise TellwireError("not_visible", why_hidden(state, me, agent))
     return agent, reason
+
+
+def find_session_agent(state: State, operation: GetSessionData, asker: str, limits: Limits) -> Agent:
+    """The agent whose session the agent of id `asker` wants to read.
+
+    Raises:
+        TellwireError: there is none, the asker does not see it, or the bounds make no sense.
+    """
+    if not 1 <= operation.tail <= limits.take_chars_max:
+        raise TellwireError("limit_exceeded", f"`tail` must be from 1 to {limits.take_chars_max}.")
+    if operation.since < 0:
+        raise TellwireError("bad_request", "`since` must not be negative.")
+    me = state.agents.get(asker)
+    agent = find_agent(state, operation.agent, me)
+    if me is not None and not sees(state, me, agent):
+        raise TellwireError("not_visible", why_hidden(state, me, agent))
+    return agent
 
 
 def suggest(state: State, name: str, asker: Agent | None = None) -> list[str]:
@@ -98,13 +117,12 @@ def decide_list(state: State, operation: ListAgents, context: Context) -> Decisi
 
 
 def decide_get(state: State, operation: GetAgent, context: Context) -> Decision:
-    """One agent's record."""
-    agent, reason = find_seen(state, operation.name, context)
+    agent, reason = find_visible(state, operation.name, context)
     return Decision(record_of(agent, context, reason=reason))
 
 
 def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
-    """What others see of an agent."""
+    """An agent as others see it in a listing."""
     contact = context.contact(agent.id) if agent.online else None
     found = REACHED if contact is None else reach(contact, context.now)
     return AgentRecord(

@@ -31,7 +31,7 @@ CONVERSATIONS_MAX = 8
 
 
 class Choice(NamedTuple):
-    """Who a session goes on as."""
+    """Which agent a session continues, and which name it lost."""
 
     agent: Agent | None
     """None if the session gets a new agent."""
@@ -175,7 +175,7 @@ def placed(agent: Agent | None, agent_id: str, seat: Seat | None) -> list[Sessio
 def decide_place(state: State, command: PlaceSession, context: Context) -> Decision:
     """The caller's session is this conversation, in this pane: have it bear the name that belongs to it."""
     me, seat = state.agents.get(context.caller.agent), context.caller.seat
-    if me is None or seat is None or not context.caller.holds:
+    if me is None or seat is None or not context.caller.is_own_client:
         return Decision(Done())
     pane = command.pane or (me.pane if seat.pane == UNKNOWN_PANE else seat.pane)
     seat = msgspec.structs.replace(seat, conversation=command.conversation, pane=pane)
@@ -226,7 +226,7 @@ def _begun(me: Agent, agent: Agent | None, name: str, context: Context) -> Agent
 
 def _ended(state: State, me: Agent, context: Context) -> AgentForgotten | AgentOffline:
     """What becomes of the agent that a session was by mistake, or has left: nothing of it is lost."""
-    kept = not me.provisional or me.id in state.offspring
+    kept = not me.provisional or me.id in state.children_of
     return AgentOffline(me.id, "left", context.claimed(me.id)) if kept else AgentForgotten(me.id)
 
 

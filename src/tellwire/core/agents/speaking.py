@@ -22,8 +22,8 @@ NESTED_MAX = 4
 """Terminals within terminals that are looked through."""
 
 
-class Process(Protocol):
-    """A process, as far as this room knows one."""
+class ProcessInfo(Protocol):
+    """What the rules need to know about a process."""
 
     @property
     def pid(self) -> int: ...
@@ -46,15 +46,15 @@ class Process(Protocol):
 class Facts(Protocol):
     """What has to be looked up, and only for some callers."""
 
-    def shows(self, process: Process, /) -> bool:
+    def shows(self, process: ProcessInfo, /) -> bool:
         """Whether a program is one that shows a terminal to a person, or lets one log in."""
         ...
 
-    def watching(self, server: Process, leader: Process, /) -> Sequence[Sequence[Process]]:
+    def watching(self, server: ProcessInfo, leader: ProcessInfo, /) -> Sequence[Sequence[ProcessInfo]]:
         """The clients of a tmux server that are attached where `leader` runs: each with those above it."""
         ...
 
-    def follows_agent(self, process: Process, /) -> bool:
+    def follows_agent(self, process: ProcessInfo, /) -> bool:
         """Whether a process without a parent could have been begun by an agent that is or was here."""
         ...
 
@@ -68,31 +68,31 @@ class Known(NamedTuple):
     """Processes that were an agent's own."""
 
 
-class Verdict(NamedTuple):
-    """Who a caller is."""
+class Identity(NamedTuple):
+    """Who a caller is: an agent, the operator or a script."""
 
     kind: str
     agent: str = ""
     adrift: bool = False
 
 
-def judge(chain: Sequence[Process], known: Known, facts: Facts) -> Verdict:
+def judge(chain: Sequence[ProcessInfo], known: Known, facts: Facts) -> Identity:
     """Who the first process of a chain is; the chain goes up to where nothing is above."""
     if not chain:
-        return Verdict(SCRIPT, adrift=True)  # it is gone already: nobody can tell
+        return Identity(SCRIPT, adrift=True)  # it is gone already, and its origin is unknown
     for process in chain:
         if process.key in known.owners:
-            return Verdict(AGENT, known.owners[process.key])
+            return Identity(AGENT, known.owners[process.key])
     if any(process.key in known.disowned for process in chain[1:]):
-        return Verdict(SCRIPT, adrift=True)
+        return Identity(SCRIPT, adrift=True)
     caller = chain[0]
     ahead = caller.terminal != 0 and caller.foreground == caller.group
     if ahead and caller.key not in known.disowned and _is_persons(chain, known, facts, NESTED_MAX):
-        return Verdict(OPERATOR)
-    return Verdict(SCRIPT, adrift=is_adrift(chain, known, facts))
+        return Identity(OPERATOR)
+    return Identity(SCRIPT, adrift=is_adrift(chain, known, facts))
 
 
-def is_adrift(chain: Sequence[Process], known: Known, facts: Facts, depth: int = NESTED_MAX) -> bool:
+def is_adrift(chain: Sequence[ProcessInfo], known: Known, facts: Facts, depth: int = NESTED_MAX) -> bool:
     """Whether it cannot be told that the first process of a chain did not begin beneath an agent."""
     if not chain:
         return True
@@ -108,8 +108,8 @@ def is_adrift(chain: Sequence[Process], known: Known, facts: Facts, depth: int =
     return True
 
 
-def _is_persons(chain: Sequence[Process], known: Known, facts: Facts, depth: int) -> bool:
-    """Whether a person has the terminal of the first process: followed to whoever opened it."""
+def _is_persons(chain: Sequence[ProcessInfo], known: Known, facts: Facts, depth: int) -> bool:
+    """Whether a person uses the terminal of the first process: follow it to the program that opened it."""
     while chain[0].terminal:
         leader = next((at for at, each in enumerate(chain) if each.pid == chain[0].session), None)
         if leader is None:
@@ -125,7 +125,7 @@ def _is_persons(chain: Sequence[Process], known: Known, facts: Facts, depth: int
     return not is_adrift(chain, known, facts, depth)
 
 
-def _is_watched(server: Process, leader: Process, known: Known, facts: Facts, depth: int) -> bool:
+def _is_watched(server: ProcessInfo, leader: ProcessInfo, known: Known, facts: Facts, depth: int) -> bool:
     """Whether a person looks at the session of a tmux server in which `leader` runs."""
     if depth == 0:
         return False
@@ -137,7 +137,7 @@ def _is_watched(server: Process, leader: Process, known: Known, facts: Facts, de
     return False
 
 
-def _root(chain: Sequence[Process]) -> int | None:
+def _root(chain: Sequence[ProcessInfo]) -> int | None:
     """Where the highest process of a chain is that no program looks after; None if there is none."""
     for at, process in enumerate(chain):
         above = chain[at + 1] if at + 1 < len(chain) else None
@@ -148,5 +148,5 @@ def _root(chain: Sequence[Process]) -> int | None:
     return None
 
 
-def _is_tmux(process: Process) -> bool:
+def _is_tmux(process: ProcessInfo) -> bool:
     return process.name.startswith("tmux")

@@ -16,7 +16,7 @@ PEERS = "peers"
 
 
 def policy_of(state: State, group: str) -> str:
-    """Who sees whom in a project."""
+    """The policy of a project: who sees whom in it."""
     return state.policies.get(group, OPEN)
 
 
@@ -26,9 +26,9 @@ def reason_for(state: State, me: Agent | None, other: Agent) -> str:
         return OPEN
     if me is other:
         return "self"
-    if other.id in state.offspring.get(me.id, ()):
+    if other.id in state.children_of.get(me.id, ()):
         return "child"
-    if me.id in state.offspring.get(other.id, ()):
+    if me.id in state.children_of.get(other.id, ()):
         return "parent"
     if other.id in state.peers.get(me.id, ()):
         return "peer"

@@ -1,6 +1,6 @@
-"""Who descends from whom: what facts about children make of the state.
+"""Children in the state: the events about them applied, and what is listed of them.
 
-Every function here may meet its fact twice, late, or about somebody who is gone, and then changes nothing
+Every `apply_` may meet its event twice, late, or about an agent that is gone, and then changes nothing
 (AUD-2). The record of a child ends with the child; its own children are handed to its parent.
 """
 
@@ -11,7 +11,8 @@ from typing import Protocol
 
 from tellwire.core.agents.peers import forget_peers, inherit_peers
 from tellwire.core.agents.roster import SPEAKS_BY_COMMANDS
-from tellwire.core.children.scopes import inherit_claims, line_above
+from tellwire.core.children.scopes import ancestors, claims_of, holding, inherit_claims
+from tellwire.core.context import Context, Decision
 from tellwire.core.state import Agent, Child, Claim, EndedChild, Request, State
 from tellwire.protocol.events.children import (
     ChildConfirmed,
@@ -24,8 +25,9 @@ from tellwire.protocol.events.children import (
     ChildUnheard,
     ScopeSubDelegated,
 )
-from tellwire.protocol.ids import parse_id
+from tellwire.protocol.ids import format_id, parse_id
 from tellwire.protocol.operations.agents import RegisterAgent
+from tellwire.protocol.operations.children import ChildRecord, Children, EndedRecord, ListChildren
 from tellwire.system.bounded import forget_oldest
 
 ENDED_KEPT = 64
@@ -39,16 +41,14 @@ ANSWERED = "answered"
 
 
 class HasKey(Protocol):
-    """A process, as far as this room knows one."""
+    """A process, identified by `pid.start`."""
 
     @property
-    def key(self) -> str:
-        """`pid.start`."""
-        ...
+    def key(self) -> str: ...
 
 
 def apply_child_reserved(state: State, event: ChildReserved) -> None:
-    """Name and scope are taken; the parent knows its child."""
+    """Register the child with its parent, with its name and scope."""
     if event.agent not in state.agents or event.agent in state.children:
         return
     state.ended.pop(event.agent, None)
@@ -74,7 +74,7 @@ def apply_child_reserved(state: State, event: ChildReserved) -> None:
 
 
 def apply_child_started(state: State, event: ChildStarted) -> None:
-    """Its process is the agent: all that runs beneath it speaks as this child only."""
+    """The process is the agent: everything that runs below it speaks only as this child."""
     agent, child = state.agents.get(event.agent), state.children.get(event.agent)
     if agent is None or child is None or child.status != "reserved":
         return
@@ -85,7 +85,7 @@ def apply_child_started(state: State, event: ChildStarted) -> None:
 
 
 def apply_child_confirmed(state: State, event: ChildConfirmed) -> None:
-    """Up; the task is a message from now on."""
+    """The child is up; its task is a message from now on."""
     child = state.children.get(event.agent)
     if child is not None and child.status == "started":
         child.status, child.since, child.task = "running", state.awake, ""
@@ -116,14 +116,13 @@ def apply_child_unheard(state: State, event: ChildUnheard) -> None:
 
 
 def apply_stop_asked(state: State, event: ChildStopAsked) -> None:
-    """Mark a child as stopping."""
     child = state.children.get(event.agent)
     if child is not None:
         child.status, child.since = "stopping", state.awake
 
 
 def apply_child_failed(state: State, event: ChildFailed) -> None:
-    """As if it had never been asked for; of one that was a child before, its parent still is known."""
+    """Remove every trace of the child; of one that was a child before, the parent is still remembered."""
     child = state.children.get(event.agent)
     remove_child(state, event.agent)
     if child is not None and child.again and event.agent in state.agents:
@@ -143,35 +142,35 @@ def apply_child_ended(state: State, event: ChildEnded) -> None:
 
 
 def remove_child(state: State, agent: str) -> None:
-    """Take a child out of its line: its scope returns, its children go to its parent."""
+    """Remove a child: its scope and its children go back to its parent."""
     child = state.children.pop(agent, None)
     if child is None:
         return
     state.claims.pop(agent, None)
     _hand_on(state, agent, child.parent)
-    below = state.offspring.pop(agent, {})
-    for known in state.offspring.values():
+    below = state.children_of.pop(agent, {})
+    for known in state.children_of.values():
         known.pop(agent, None)
     # Those above were told of them one by one; its parent must know those that it is handed in any case.
     for grandchild in below:
-        if child.parent in line_above(state, grandchild):
+        if child.parent in ancestors(state, grandchild):
             _know(state, child.parent, grandchild)
     _tidy(state)
 
 
-def forget_lineage(state: State, agent: str) -> None:
-    """An agent is forgotten: nothing of it may be left, and nobody is left to nobody but by need."""
+def forget_relations(state: State, agent: str) -> None:
+    """Forget everything about an agent; its children go to its parent, if it has one."""
     forget_peers(state, agent)
     state.ended.pop(agent, None)
     child = state.children.get(agent)
     _hand_on(state, agent, "" if child is None else child.parent)
     remove_child(state, agent)
     state.claims.pop(agent, None)
-    state.offspring.pop(agent, None)
+    state.children_of.pop(agent, None)
 
 
 def _hand_on(state: State, before: str, heir: str) -> None:
-    """Another is the parent from now on; but of one that was asked something nobody is: who asked is gone."""
+    """Give the children of an agent to its heir; those started for its questions get no other parent."""
     for agent, child in state.children.items():
         if child.parent == before:
             child.parent = "" if child.asked else heir
@@ -181,21 +180,21 @@ def _hand_on(state: State, before: str, heir: str) -> None:
 
 def _forget_above(state: State, agent: str) -> None:
     """Those who were above an agent know neither it nor those beneath it any more."""
-    lost = {agent, *(each for each in state.children if agent in line_above(state, each))}
-    for above, known in state.offspring.items():
+    lost = {agent, *(each for each in state.children if agent in ancestors(state, each))}
+    for above, known in state.children_of.items():
         if above not in lost:
             for each in lost:
                 known.pop(each, None)
 
 
-def inherit_lineage(state: State, before: str, heir: str) -> None:
-    """An agent goes on as another one: peers, claims and children with it."""
+def inherit_relations(state: State, before: str, heir: str) -> None:
+    """An agent continues as another one: move its peers, claims and children."""
     inherit_peers(state, before, heir)
     inherit_claims(state, before, heir)
     for child in state.children.values():
         if child.parent == before:
             child.parent = heir
-    for grandchild in state.offspring.pop(before, {}):
+    for grandchild in state.children_of.pop(before, {}):
         _know(state, heir, grandchild)
 
 
@@ -215,9 +214,58 @@ def child_above(state: State, chain: Iterable[HasKey]) -> str:
 
 def _know(state: State, parent: str, child: str) -> None:
     if parent in state.agents and child in state.children:
-        state.offspring.setdefault(parent, {})[child] = None
+        state.children_of.setdefault(parent, {})[child] = None
 
 
 def _tidy(state: State) -> None:
-    for agent in [agent for agent, known in state.offspring.items() if not known]:
-        del state.offspring[agent]
+    for agent in [agent for agent, known in state.children_of.items() if not known]:
+        del state.children_of[agent]
+
+
+def decide_list_children(state: State, _operation: ListChildren, context: Context) -> Decision:
+    """One's own children and theirs; for who is no agent, all."""
+    me = state.agents.get(context.caller.agent)
+    known = list(state.children) if me is None else list(state.children_of.get(me.id, {}))
+    agents = [state.agents[agent] for agent in known]
+    agents.sort(key=lambda agent: (len(ancestors(state, agent.id)), agent.name.lower()))
+    children = [record_of(state, agent, context) for agent in agents]
+    return Decision(Children(children=children, ended=_ended(state, me)))
+
+
+def _ended(state: State, parent: Agent | None) -> list[EndedRecord]:
+    """The children that have ended; an agent sees only its own."""
+    found: list[EndedRecord] = []
+    for agent_id, ended in reversed(state.ended.items()):
+        agent, above = state.agents.get(agent_id), state.agents.get(ended.parent)
+        if agent is not None and (parent is None or parent is above):
+            found.append(
+                EndedRecord(
+                    name=agent.name,
+                    kind=agent.kind,
+                    parent="" if above is None else above.name,
+                    how=ended.how,
+                    at=ended.at,
+                    result=format_id("m", ended.result) if ended.result else "",
+                )
+            )
+    return found
+
+
+def record_of(state: State, agent: Agent, context: Context, status: str = "") -> ChildRecord:
+    """A child as its parent sees it in a listing."""
+    child = state.children[agent.id]
+    parent = state.agents.get(child.parent)
+    enforced, why = holding(state, agent, context) if child.scoped else ("", "")
+    return ChildRecord(
+        id=agent.id,
+        name=agent.name,
+        kind=agent.kind,
+        parent="" if parent is None else parent.name,
+        status=status or child.status,
+        scoped=child.scoped,
+        rules=[claim.rule for claim in claims_of(state, agent.id)],
+        enforced=enforced,
+        why=why,
+        place=child.place,
+        since=context.now + child.since - context.awake,
+    )

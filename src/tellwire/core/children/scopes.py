@@ -2,8 +2,8 @@
 
 Writing is exclusive on the machine. A child's rules lie within its parent's, and while the child has them the
 parent may only read there; when the child is gone they are the parent's again without a word, because the
-parent's own claim never shrank. So of several claims on one path, all on one line of descent, the deepest
-owns it. An agent that was given no scope may write wherever nobody has a claim.
+parent's own claim never shrank. So of several claims on one path, all of one agent and its ancestors, the
+deepest owns it. An agent that was given no scope may write wherever nobody has a claim.
 """
 
 from __future__ import annotations
@@ -13,16 +13,9 @@ from collections.abc import Iterable
 import msgspec
 
 from tellwire.core.agents.roster import caller_agent, has_ended
-from tellwire.core.children.claims import (
-    as_rules,
-    check_path,
-    check_rules,
-    covers,
-    covers_path,
-    first_conflict,
-)
 from tellwire.core.context import Context, Decision
 from tellwire.core.state import Agent, Claim, State
+from tellwire.protocol.addresses import shorten
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events.children import ScopeClaimed, ScopeReleased
 from tellwire.protocol.operations.scopes import (
@@ -48,7 +41,7 @@ PLUGIN = "plugin"
 """The path of a client that has a plugin of ours."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class WriteVerdict(msgspec.Struct, frozen=True):
     """Whether an agent may write to a path, in words that its model understands."""
 
     allowed: bool
@@ -61,7 +54,7 @@ class Verdict(msgspec.Struct, frozen=True):
 # -- whose a path is ----------------------------------------------------------------------------------
 
 
-def line_above(state: State, agent: str) -> list[str]:
+def ancestors(state: State, agent: str) -> list[str]:
     """The parents of an agent, nearest first."""
     line: list[str] = []
     while (child := state.children.get(agent)) is not None and child.parent and child.parent not in line:
@@ -93,7 +86,7 @@ def owner_of(
 def by_depth(state: State) -> list[tuple[str, Claim]]:
     """All claims to write, of the deepest agents first."""
     found = [
-        (len(line_above(state, agent)), agent, claim)
+        (len(ancestors(state, agent)), agent, claim)
         for agent in state.claims
         for claim in claims_of(state, agent)
         if claim.rule.access == "write"
@@ -103,7 +96,7 @@ def by_depth(state: State) -> list[tuple[str, Claim]]:
 
 def may_write(
     state: State, agent: str, path: str, claims: Iterable[tuple[str, Claim]] | None = None
-) -> Verdict:
+) -> WriteVerdict:
     """Whether an agent may write to a path (CHILD-5); `agent` is empty for who is none.
 
     Who asks about many paths at once has `claims` worked out once, with `by_depth`.
@@ -116,22 +109,22 @@ def may_write(
     return judge(state, agent, path, owner, claim)
 
 
-def judge(state: State, agent: str, path: str, owner: str, claim: Claim | None) -> Verdict:
+def judge(state: State, agent: str, path: str, owner: str, claim: Claim | None) -> WriteVerdict:
     """Whether an agent may write to a path that is an owner's by a claim."""
     if owner and owner == agent:
-        return Verdict(True, "It is yours.", owner, claim)
+        return WriteVerdict(True, "It is yours.", owner, claim)
     if agent not in state.agents:
-        return Verdict(True, "", owner, claim)
-    if owner and agent in line_above(state, owner):
+        return WriteVerdict(True, "", owner, claim)
+    if owner and agent in ancestors(state, owner):
         reason = f"You gave {path} to {_name(state, owner)}; only it may write there until it ends."
-        return Verdict(False, f"{reason} Ask it, or stop it first.", owner, claim)
+        return WriteVerdict(False, f"{reason} Ask it, or stop it first.", owner, claim)
     scoped = is_scoped(state, agent)
-    if claim is not None and not (scoped and owner in line_above(state, agent)):
+    if claim is not None and not (scoped and owner in ancestors(state, agent)):
         reason = f"{path} belongs to {_name(state, owner)} ({claim.rule})."
-        return Verdict(False, f"{reason} Ask it, or do something else.", owner, claim)
+        return WriteVerdict(False, f"{reason} Ask it, or do something else.", owner, claim)
     if scoped:
-        return Verdict(False, outside(state, agent, path), owner, claim)
-    return Verdict(True, "Nobody has claimed it.")
+        return WriteVerdict(False, outside(state, agent, path), owner, claim)
+    return WriteVerdict(True, "Nobody has claimed it.")
 
 
 def outside(state: State, agent: str, path: str) -> str:
@@ -161,7 +154,7 @@ def check_free(state: State, agent: Agent, rules: Iterable[ScopeRule]) -> None:
     """
     for rule in rules:
         for other in _writers(state, rule, but={agent.id}):
-            beneath = agent.id in line_above(state, other[0])
+            beneath = agent.id in ancestors(state, other[0])
             if not beneath or covers(other[1].rule, rule):
                 raise _conflict(state, rule, *other)
 
@@ -176,7 +169,7 @@ def check_delegation(state: State, parent: Agent, rules: Iterable[ScopeRule]) ->
     for rule in rules:
         held = any(covers(claim.rule, rule) for claim in own)
         # What the parent holds lies within what those above it hold.
-        above = set(line_above(state, parent.id)) if held else set[str]()
+        above = set(ancestors(state, parent.id)) if held else set[str]()
         for other in _writers(state, rule, but={parent.id, *above}):
             raise _conflict(state, rule, *other)
         if not held and is_scoped(state, parent.id):
@@ -184,14 +177,14 @@ def check_delegation(state: State, parent: Agent, rules: Iterable[ScopeRule]) ->
 
 
 def _writers(state: State, rule: ScopeRule, *, but: set[str]) -> list[tuple[str, Claim]]:
-    """Who holds what cannot be held beside this rule, the deepest in its line first."""
+    """The agents whose claims conflict with a rule, the deepest child first."""
     found: list[tuple[int, str, Claim]] = []
     for agent in state.claims:
         if agent in but:
             continue
         for claim in claims_of(state, agent):
             if first_conflict(rule, [claim.rule]) is not None:
-                found.append((len(line_above(state, agent)), agent, claim))
+                found.append((len(ancestors(state, agent)), agent, claim))
     return [(agent, claim) for _, agent, claim in sorted(found, key=lambda each: -each[0])]
 
 
@@ -315,7 +308,7 @@ def decide_who_owns(state: State, operation: WhoOwns, context: Context) -> Decis
         path=path,
         owner=_name(state, verdict.owner) if verdict.owner else "",
         rule=None if verdict.claim is None else _record(verdict.claim, context),
-        through=[_name(state, agent) for agent in line_above(state, verdict.owner)],
+        through=[_name(state, agent) for agent in ancestors(state, verdict.owner)],
         readers=sorted(readers, key=str.lower),
         may_write=verdict.allowed,
         reason=verdict.reason,
@@ -336,7 +329,7 @@ def decide_list_scopes(state: State, _operation: ListScopes, context: Context) -
 
 
 def _line_names(state: State, agent: str) -> list[str]:
-    return [_name(state, parent).lower() for parent in line_above(state, agent)]
+    return [_name(state, parent).lower() for parent in ancestors(state, agent)]
 
 
 def _scope(state: State, agent: Agent, context: Context) -> ScopeRecord:
@@ -361,3 +354,87 @@ def _record(claim: Claim, context: Context) -> ClaimRecord:
     rule = claim.rule
     until = context.now + claim.until - context.awake if claim.until else 0.0
     return ClaimRecord(path=rule.path, access=rule.access, recursive=rule.recursive, until=until)
+
+
+# -- rules about paths ----------------------------------------------------------------------------------
+# All on text: absolute paths, normalised before they come here. Symbolic links, `..`, case and what does not
+# exist are resolved by the caller; a path that is still relative or dotted is refused.
+
+PATH_LENGTH_MAX = 4096
+
+
+def check_path(path: str) -> str:
+    """The path, if it is one that rules can be about.
+
+    Raises:
+        TellwireError: `path_invalid`.
+    """
+    if len(path) > PATH_LENGTH_MAX:
+        raise TellwireError("path_invalid", f"A path is longer than {PATH_LENGTH_MAX} characters.")
+    if not path.startswith("/"):
+        raise TellwireError("path_invalid", f"{shorten(path)} is not an absolute path.")
+    parts = path[1:].split("/")
+    if path != "/" and any(part in ("", ".", "..") for part in parts):
+        raise TellwireError("path_invalid", f"{shorten(path)} is not a normalised path.")
+    if "\0" in path:
+        raise TellwireError("path_invalid", "A path must not contain a NUL character.")
+    return path
+
+
+def check_rules(rules: list[ScopeRule], rules_max: int) -> None:
+    """Every path is one, and there are not too many.
+
+    Raises:
+        TellwireError: `path_invalid` or `limit_exceeded`.
+    """
+    if len(rules) > rules_max:
+        raise TellwireError("limit_exceeded", f"More than {rules_max} rules.")
+    for rule in rules:
+        check_path(rule.path)
+
+
+def as_rules(rules: Iterable[ScopeRule | str]) -> list[ScopeRule]:
+    """Each rule once; a path alone is one to write there and beneath."""
+    return list(dict.fromkeys(ScopeRule(rule) if isinstance(rule, str) else rule for rule in rules))
+
+
+def is_beneath(path: str, folder: str) -> bool:
+    """Whether a path lies in a folder, at any depth; not the folder itself."""
+    return folder == "/" != path or path.startswith(f"{folder}/")
+
+
+def is_directly_in(path: str, folder: str) -> bool:
+    """Whether a path is an entry of a folder."""
+    return path != "/" and (path.rpartition("/")[0] or "/") == folder
+
+
+def covers_path(rule: ScopeRule, path: str) -> bool:
+    """Whether a rule applies to a path."""
+    if path == rule.path:
+        return True
+    return is_beneath(path, rule.path) if rule.recursive else is_directly_in(path, rule.path)
+
+
+def covers(outer: ScopeRule, inner: ScopeRule) -> bool:
+    """Whether all that `inner` is about lies within `outer`; what may be written may be read."""
+    if inner.access == "write" and outer.access != "write":
+        return False
+    if outer.recursive:
+        return covers_path(outer, inner.path)
+    # A rule of one layer holds a rule beneath it only if that one is of one layer, and the same.
+    return not inner.recursive and inner.path == outer.path
+
+
+def overlaps(one: ScopeRule, other: ScopeRule) -> bool:
+    """Whether there can be a path that both rules are about.
+
+    True for both depths of both: a rule's paths hang together beneath its own, so one begins in the other.
+    """
+    return covers_path(one, other.path) or covers_path(other, one.path)
+
+
+def first_conflict(rule: ScopeRule, others: Iterable[ScopeRule]) -> ScopeRule | None:
+    """The first of the rules that cannot be held by another agent at the same time; only writing excludes."""
+    if rule.access != "write":
+        return None
+    return next((other for other in others if other.access == "write" and overlaps(rule, other)), None)

@@ -13,14 +13,28 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tellwire.core.agents.names import is_free, is_remembered
+import msgspec
+
+from tellwire.core.agents.names import is_free, is_remembered, suffixed
 from tellwire.core.agents.roster import SPEAKS_BY_COMMANDS, caller_agent, find_agent, has_ended
-from tellwire.core.children.answers import OUTPUT_CHARS_MAX, end_asked, heirlooms
-from tellwire.core.children.child_records import record_of
-from tellwire.core.children.claims import as_rules, check_path, check_rules
-from tellwire.core.children.lifecycle import SPAWNED, STARTING
-from tellwire.core.children.reports import tell_unheard, where_it_is
-from tellwire.core.children.scopes import check_delegation, claims_of, is_scoped, line_above, released
+from tellwire.core.children.lifecycle import ANSWERED, SPAWNED, STARTING, record_of
+from tellwire.core.children.reports import (
+    OUTPUT_CHARS_MAX,
+    children_left,
+    end_asked,
+    tell_unheard,
+    where_it_is,
+)
+from tellwire.core.children.scopes import (
+    ancestors,
+    as_rules,
+    check_delegation,
+    check_path,
+    check_rules,
+    claims_of,
+    is_scoped,
+    released,
+)
 from tellwire.core.context import (
     Context,
     Decision,
@@ -29,13 +43,13 @@ from tellwire.core.context import (
     NoteChildFailed,
     NoteChildStarted,
     NoteChildUp,
+    ReserveAsk,
     ReserveChild,
-    SweepLineage,
+    SweepChildren,
 )
-from tellwire.core.mail.digests import digest_of
+from tellwire.core.mail.drafts import digest_of, known_request
 from tellwire.core.mail.notices import notice
 from tellwire.core.mail.receipts import expire_all
-from tellwire.core.mail.room import has_reserve
 from tellwire.core.operator.person import project_of
 from tellwire.core.state import Agent, Child, State
 from tellwire.protocol.addresses import OPERATOR as OPERATOR_NAME
@@ -58,6 +72,8 @@ from tellwire.protocol.events.children import (
     ScopeSubDelegated,
 )
 from tellwire.protocol.ids import format_id
+from tellwire.protocol.operations.agents import Done
+from tellwire.protocol.operations.asking import Answered, AskAgent, CancelAsk
 from tellwire.protocol.operations.base import OPERATOR
 from tellwire.protocol.operations.children import (
     ChildRecord,
@@ -75,12 +91,12 @@ ENDINGS = {"asked": "was ended", "exited": "has ended", "killed": "was killed"}
 
 
 def decide_spawn(state: State, operation: SpawnAgent, context: Context) -> Decision:
-    """Take name and scope for a child that is to be started; a repeat finds the same one."""
+    """Reserve name and scope for a child; a repeated request finds the same child."""
     return reserve(state, operation, context)
 
 
 def reserve(state: State, operation: SpawnAgent, context: Context, *, asked: bool = False) -> Decision:
-    """The same for any child; one that is `asked` is there for one question only."""
+    """Reserve name and scope for any child; one that is `asked` is started for a single question."""
     parent = caller_agent(state, context)
     earlier = parent.requests.get(operation.key) if operation.key else None
     if earlier is not None:
@@ -152,9 +168,9 @@ def _bearer(state: State, name: str, kind: str, parent: Agent, context: Context)
 
 
 def _is_over(state: State, agent: Agent, parent: Agent, context: Context) -> bool:
-    """Whether an agent was here and is no more: a child may go on as it, with its mail."""
-    kin = agent is parent or agent.id in state.children or agent.id in state.offspring
-    return has_ended(agent) and is_free(agent, context) and not kin
+    """Whether an agent's session has ended, so that a child may continue it, with its mail."""
+    related = agent is parent or agent.id in state.children or agent.id in state.children_of
+    return has_ended(agent) and is_free(agent, context) and not related
 
 
 def _spawned_before(state: State, seq: int, status: str, context: Context) -> ChildRecord:
@@ -167,6 +183,7 @@ def _spawned_before(state: State, seq: int, status: str, context: Context) -> Ch
 
 
 def _check_words(operation: SpawnAgent, context: Context) -> None:
+    """Check the texts of a request against their bounds."""
     limits = context.limits
     if not 0 < len(operation.client) <= limits.text_length_max:
         raise TellwireError("bad_request", f"`client` must have 1 to {limits.text_length_max} characters.")
@@ -187,11 +204,12 @@ def _check_words(operation: SpawnAgent, context: Context) -> None:
 
 
 def _check_room(state: State, parent: Agent, context: Context, *, asked: bool) -> None:
+    """Refuse a child beyond the bounds of its parent, of the machine, or of the depth."""
     limits = context.limits
     own = sum(child.parent == parent.id for child in state.children.values())
     if own >= limits.children_max:
         raise TellwireError("too_many_children", f"{parent.name!r} already has {own} children.")
-    if not asked and not has_reserve(parent, 0, limits, more=own):  # each of them has an end to tell
+    if not asked and not parent.has_reserve(0, limits, more=own):  # each of them has an end to tell
         raise TellwireError(
             "mailbox_full", "Your own mailbox is full.", "Read your mail before you start a child."
         )
@@ -199,7 +217,7 @@ def _check_room(state: State, parent: Agent, context: Context, *, asked: bool) -
         raise TellwireError(
             "too_many_children", f"{len(state.children)} children are already running on this machine."
         )
-    if len(line_above(state, parent.id)) >= limits.child_depth_max:
+    if len(ancestors(state, parent.id)) >= limits.child_depth_max:
         deep = (
             f"Children may be {limits.child_depth_max} levels deep, and {parent.name!r} is at the last one."
         )
@@ -230,7 +248,7 @@ def decide_child_up(state: State, command: NoteChildUp, context: Context) -> Dec
     if agent is None or child is None or child.status != "started":
         return Decision()
     rules = [claim.rule for claim in claims_of(state, agent.id)]
-    line = line_above(state, agent.id)
+    line = ancestors(state, agent.id)
     climbing = [ScopeSubDelegated(above, via, agent.id, rules) for via, above in pairwise(line)]
     event, text = _task(state, agent, child, context)
     return Decision(None, [ChildConfirmed(agent.id), *climbing, event], [text])
@@ -280,7 +298,7 @@ def decide_stop_agent(state: State, operation: StopAgent, context: Context) -> D
             f"{agent.name!r} was not started by another agent.",
             "Ask it, or its user, to end it.",
         )
-    if context.caller.kind != OPERATOR and context.caller.agent not in line_above(state, agent.id):
+    if context.caller.kind != OPERATOR and context.caller.agent not in ancestors(state, agent.id):
         raise TellwireError("forbidden", f"{agent.name!r} is not your child.", "Ask its parent to end it.")
     record = record_of(state, agent, context, status="stopping")
     if child.status == "stopping":
@@ -314,15 +332,15 @@ def _end(state: State, agent: Agent, child: Child, how: Ending, result: str, con
     parent = state.agents.get(child.parent)
     if parent is None:
         return Decision(None, events)
-    event, text = notice(parent, _obituary(state, agent, child, how, result), context, "child_ended")
+    event, text = notice(parent, _end_notice(state, agent, child, how, result), context, "child_ended")
     return Decision(None, [*events, event], [text])
 
 
-def _obituary(state: State, agent: Agent, child: Child, how: str, result: str) -> str:
+def _end_notice(state: State, agent: Agent, child: Child, how: str, result: str) -> str:
     words = [f"Your child {agent.name} {ENDINGS[how]}."]
     if claims_of(state, agent.id):
         words.append("Its scope is yours again.")
-    below = heirlooms(state, agent)
+    below = children_left(state, agent)
     if below:
         words.append(f"Its children are yours now: {', '.join(below)}.")
     if result.strip():
@@ -337,9 +355,9 @@ def _obituary(state: State, agent: Agent, child: Child, how: str, result: str) -
     return " ".join(words)
 
 
-def decide_sweep(state: State, command: SweepLineage, context: Context) -> Decision:
+def decide_sweep(state: State, command: SweepChildren, context: Context) -> Decision:
     """What happened to processes and claims while nobody looked; one thing at a time for each child."""
-    look = _abandoned if command.begun else _swept
+    look = _abandoned if command.begun else _sweep_child
     for agent_id, child in state.children.items():
         found = look(state, state.agents[agent_id], child, context)
         if found is not None:
@@ -362,7 +380,8 @@ def _unasked(state: State, agent: Agent, child: Child, context: Context) -> Deci
     return fail(state, agent, BROKER_STOPPED, "", context) if child.task else stop
 
 
-def _swept(state: State, agent: Agent, child: Child, context: Context) -> Decision | None:
+def _sweep_child(state: State, agent: Agent, child: Child, context: Context) -> Decision | None:
+    """What is overdue for one child: its failure, its end, its task or a report; None if nothing is."""
     late = context.awake - child.since > context.limits.child_up_s
     if not child.process:
         return fail(state, agent, "It was not started in time.", "", context) if late else None
@@ -378,3 +397,71 @@ def _swept(state: State, agent: Agent, child: Child, context: Context) -> Decisi
             return decide_child_up(state, NoteChildUp(agent.id), context)
         return fail(state, agent, "It was not ready in time.", "", context) if late else None
     return tell_unheard(state, agent, child, context)
+
+
+# -- a question to a fresh agent ----------------------------------------------------------------------
+
+
+LOST = "The answer is lost: the broker stopped, or the agent was stopped, before it answered."
+GIVEN_UP = "Nobody is waiting for its answer any more."
+
+
+def decide_ask(state: State, ask: AskAgent, context: Context) -> Decision:
+    """Reserve an agent for the question; a repeated request gets the answer, if there is one."""
+    parent = caller_agent(state, context)
+    _check(ask, context)
+    earlier = known_request(parent, ask.key, context)
+    if earlier is not None:
+        records = context.records([earlier.seq]) if earlier.status == ANSWERED else []
+        if not records:
+            raise TellwireError("child_failed", LOST, "Ask again.")
+        body, name = records[0].body, records[0].sender
+        text = body if isinstance(body, str) else msgspec.json.encode(body).decode()
+        return Decision(Answered(client=ask.client, name=name, text=text, message=records[0].id))
+    spawn = SpawnAgent(
+        name=_free_name(state),
+        client=ask.client,
+        task=ask.question,
+        scope=[],
+        cwd=ask.cwd,
+        command=ask.command,
+        headless=True,
+        key=ask.key,
+    )
+    return reserve(state, spawn, context, asked=True)
+
+
+def decide_reserve_ask(state: State, command: ReserveAsk, context: Context) -> Decision:
+    """The same, on behalf of a caller whose answer waits until there is one."""
+    return decide_ask(state, command.ask, context)
+
+
+def _check(ask: AskAgent, context: Context) -> None:
+    limits = context.limits
+    if not ask.question.strip():
+        raise TellwireError("bad_request", "`question` is empty.", "Ask something.")
+    if ask.timeout_s is not None and not 0 < ask.timeout_s <= limits.ask_s_max:
+        raise TellwireError("bad_request", f"`timeout_s` must be above 0 and at most {limits.ask_s_max:.0f}.")
+
+
+def _free_name(state: State) -> str:
+    """Made of the id that it will have, so that nobody bears it but by intent."""
+    name = f"ask-{format_id('a', state.seq + 1)}"
+    number = 1
+    while state.find(name) is not None or is_remembered(state, name):
+        number += 1
+        name = suffixed(f"ask-{format_id('a', state.seq + 1)}", number)
+    return name
+
+
+def decide_cancel_ask(state: State, operation: CancelAsk, context: Context) -> Decision:
+    """End the agent that was started for a question; if it is ending, nothing changes."""
+    parent = caller_agent(state, context)
+    for agent_id, child in state.children.items():
+        if child.asked and child.parent == parent.id and child.key == operation.key:
+            if child.task:
+                failed = fail(state, state.agents[agent_id], GIVEN_UP, "", context)
+                return Decision(Done(), failed.events, failed.texts)
+            if child.status != "stopping":
+                return Decision(Done(), [ChildStopAsked(agent_id, parent.id)])
+    return Decision(Done())

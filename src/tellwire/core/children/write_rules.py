@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tellwire.core.children.claims import overlaps
-from tellwire.core.children.scopes import by_depth, claims_of, is_scoped, judge, outside
+from tellwire.core.children.scopes import by_depth, claims_of, is_scoped, judge, outside, overlaps
 from tellwire.core.state import State
 
 PLACE = "{path}"

@@ -48,7 +48,7 @@ def chained(event: MessageQueued, sender: Agent, recipients: list[Agent], contex
 
 
 def is_over(hops: int, recipients: Iterable[Agent], context: Context) -> bool:
-    """Whether a message with so many hops begins no turn any more; who reports no turns is never woken."""
+    """Whether a message with this many hops begins no turn; clients that report no turns are never woken."""
     return hops > context.limits.chain_turns_max and any(agent.turns for agent in recipients)
 
 
@@ -75,7 +75,7 @@ def hold_back(
     return Decision(sent, [*decision.events, *post.events], [*decision.texts, *post.texts])
 
 
-# -- taking it over -----------------------------------------------------------------------------------
+# -- applying events -----------------------------------------------------------------------------------
 
 
 def chain_of(agent: Agent, receipts: list[Receipt]) -> int:

@@ -12,10 +12,9 @@ from __future__ import annotations
 import msgspec
 
 from tellwire.core.context import Context
-from tellwire.core.mail.digests import digest_of
+from tellwire.core.mail.drafts import digest_of
 from tellwire.core.mail.notices import Post
-from tellwire.core.mail.recipients import admit
-from tellwire.core.mail.routing import Route
+from tellwire.core.mail.routing import Route, admit
 from tellwire.core.state import Agent, Heard, Link, State
 from tellwire.protocol.addresses import LINK, OPERATOR
 from tellwire.protocol.events import MessageQueued
@@ -32,7 +31,7 @@ WHY = {
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to be said on a link."""
+    """A text to be sent to the other members of a link."""
 
     body: str
     size: int
@@ -46,8 +45,8 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     turn: str = ""
 
 
-class Crossed(msgspec.Struct, frozen=True):
-    """Who was reached."""
+class Reached(msgspec.Struct, frozen=True):
+    """The members that have room for a message, and what the sender is told of each."""
 
     recipients: list[Agent]
     outcomes: list[Outcome]
@@ -63,22 +62,22 @@ def others(state: State, link: Link, sender: Agent) -> list[Agent]:
     return [state.agents[agent] for agent in link.here() if agent != sender.id and agent in state.agents]
 
 
-def reached_by(
+def admit_members(
     state: State, link: Link, sender: Agent, size: int, context: Context, *, several: bool = True
-) -> Crossed:
+) -> Reached:
     """Who has room for a message; a full inbox of one does not stop the rest.
 
     Raises:
         TellwireError: `mailbox_full`, unless it is for `several`.
     """
     found = Route(others(state, link, sender), several=several)
-    return Crossed(*admit(state, sender, found, size, context))
+    return Reached(*admit(state, sender, found, size, context))
 
 
-def cross(
-    state: State, link: Link, sender: Agent, words: Words, crossed: Crossed, post: Post, *, human: bool
+def fan_out(
+    state: State, link: Link, sender: Agent, words: Words, reached: Reached, post: Post, *, human: bool
 ) -> None:
-    """Put the message into the post, and the pause that it brings about, if any."""
+    """Queue the message for the members, and pause the link if this uses up its bounds."""
     said = link.said + 1
     to = f"{LINK}{link.id}/{said}"
     hops = 0 if human else hops_of(sender)
@@ -86,7 +85,7 @@ def cross(
         sender=sender.id,
         sender_name=sender.name,
         to=to,
-        recipients=[agent.id for agent in crossed.recipients],
+        recipients=[agent.id for agent in reached.recipients],
         size=words.size,
         digest=digest_of(to, words.body),
         ttl_s=words.ttl_s,
@@ -130,10 +129,10 @@ def pause(state: State, link: Link, reason: str, post: Post) -> None:
     post.tell_all(state, link.here(), text, "link_paused", operator=True)
 
 
-# -- taking it over -----------------------------------------------------------------------------------
+# -- applying events -----------------------------------------------------------------------------------
 
 
-def apply_crossing(state: State, event: MessageQueued) -> None:
+def apply_fan_out(state: State, event: MessageQueued) -> None:
     """Something was said on a link: it counts, and its recipients have heard it."""
     link = state.links.get(event.link)
     if link is None:

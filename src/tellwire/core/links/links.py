@@ -1,4 +1,4 @@
-"""Links: conversations that agents share. Opening, joining, leaving, closing, resuming; and who may.
+"""Links: conversations that agents share. Opening, joining, leaving, closing, resuming, listing; and who may.
 
 A link belongs to its members: any of them may bring another in, leave, resume it or close it for all. The
 operator and scripts may do the same from outside. An agent that is not in a link learns nothing of it.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tellwire.core.agents.roster import caller_agent, find_seen
+from tellwire.core.agents.roster import caller_agent, find_visible
 from tellwire.core.context import Context, Decision
-from tellwire.core.links.fanout import Words, cross, forget_hops, is_person, reached_by
-from tellwire.core.links.link_roster import check_member, check_present, direct_link, live_link, record_of
+from tellwire.core.links.fanout import Words, admit_members, fan_out, forget_hops, is_person
 from tellwire.core.mail.drafts import size_of
 from tellwire.core.mail.notices import Post, harmless
 from tellwire.core.state import Agent, Link, Member, State
-from tellwire.protocol.addresses import LINK, shorten
+from tellwire.protocol.addresses import LINK, parse_link, shorten
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events.links import (
     LinkClosed,
@@ -24,7 +23,7 @@ from tellwire.protocol.events.links import (
     LinkOpened,
     LinkPaused,
     LinkResumed,
-    Seat,
+    NewMember,
 )
 from tellwire.protocol.ids import format_id
 from tellwire.protocol.operations.agents import Done
@@ -33,6 +32,11 @@ from tellwire.protocol.operations.links import (
     AddMember,
     CloseLink,
     LeaveLink,
+    LinkList,
+    LinkRecord,
+    ListLinks,
+    Made,
+    MemberRecord,
     OpenLink,
     ResumeLink,
 )
@@ -57,7 +61,7 @@ def decide_open(state: State, operation: OpenLink, context: Context) -> Decision
         me = None  # a command of the operator's: it is over before anything is said
     members = [] if me is None else [me]
     for name in operation.members:
-        agent, _ = find_seen(state, name, context)
+        agent, _ = find_visible(state, name, context)
         if agent is me:
             raise TellwireError("bad_request", "You are a member anyway.", "Name only the others.")
         if agent not in members:
@@ -75,7 +79,9 @@ def decide_open(state: State, operation: OpenLink, context: Context) -> Decision
         return Decision(record_of(known, context, "reused"))
     shares = {me.id: operation.share} if me is not None else {}
     seats = [
-        Seat(agent.id, agent.name, number, roles.get(agent.name.lower(), ""), shares.get(agent.id, "all"))
+        NewMember(
+            agent.id, agent.name, number, roles.get(agent.name.lower(), ""), shares.get(agent.id, "all")
+        )
         for number, agent in enumerate(members, 1)
     ]
     post = Post(context)
@@ -90,7 +96,9 @@ def decide_open(state: State, operation: OpenLink, context: Context) -> Decision
     return Decision(record_of(link, context, "created"), post.events, post.texts)
 
 
-def open_link(state: State, members: list[Agent], seats: list[Seat], context: Context, post: Post) -> Link:
+def open_link(
+    state: State, members: list[Agent], seats: list[NewMember], context: Context, post: Post
+) -> Link:
     """Put the opening into the post, as its first event; the link as it will be.
 
     Raises:
@@ -120,10 +128,9 @@ def _role(role: str) -> str:
 
 
 def decide_add(state: State, operation: AddMember, context: Context) -> Decision:
-    """Add an agent to a link."""
     link = live_link(state, operation.link)
     check_member(state, link, context)
-    agent, _ = find_seen(state, operation.name, context)
+    agent, _ = find_visible(state, operation.name, context)
     if agent.id in link.here():
         return Decision(record_of(link, context))
     check_present(agent)
@@ -133,7 +140,7 @@ def decide_add(state: State, operation: AddMember, context: Context) -> Decision
         raise TellwireError("limit_exceeded", f"{LINK}{link.id} already has {len(here)} members.")
     before = link.members.get(agent.id)
     number = len(link.members) + 1 if before is None else before.number
-    seat = Seat(agent.id, agent.name, number, _role(operation.role), operation.share)
+    seat = NewMember(agent.id, agent.name, number, _role(operation.role), operation.share)
     post = Post(context)
     post.add(LinkJoined(link.id, seat, context.caller.agent or context.caller.kind))
     names = ", ".join(state.agents[each].name for each in here)
@@ -146,12 +153,12 @@ def decide_add(state: State, operation: AddMember, context: Context) -> Decision
 
 
 def decide_leave(state: State, operation: LeaveLink, context: Context) -> Decision:
-    """Leave, or take a member out."""
+    """Leave a link, or remove another member from it."""
     link = live_link(state, operation.link)
     if operation.name is None:
         agent = caller_agent(state, context)
     else:
-        agent, _ = find_seen(state, operation.name, context)
+        agent, _ = find_visible(state, operation.name, context)
         if context.caller.kind == AGENT and agent.id != context.caller.agent:
             raise TellwireError("forbidden", "An agent can remove only itself from a link.")
     if agent.id not in link.here():
@@ -188,9 +195,9 @@ def decide_close(state: State, operation: CloseLink, context: Context) -> Decisi
         sender = caller_agent(state, context)
         size = size_of(operation.message, context.limits.body_bytes_max, "message")
         words = Words(body=operation.message, size=size, ttl_s=context.limits.ttl_s)
-        crossed = reached_by(state, link, sender, size, context)
-        if crossed.recipients:
-            cross(state, link, sender, words, crossed, post, human=True)
+        reached = admit_members(state, link, sender, size, context)
+        if reached.recipients:
+            fan_out(state, link, sender, words, reached, post, human=True)
             said += 1
     who = state.agents.get(context.caller.agent)
     by = context.caller.kind if who is None else who.name
@@ -208,7 +215,7 @@ def _link_to_close(state: State, operation: CloseLink, context: Context) -> Link
     if operation.link is not None:
         return live_link(state, operation.link)
     me = caller_agent(state, context)
-    peer, _ = find_seen(state, operation.peer or "", context)
+    peer, _ = find_visible(state, operation.peer or "", context)
     link = direct_link(state, me, peer.id)
     if link is None:
         raise TellwireError("unknown_link", f"You have no direct link with {peer.name!r}.")
@@ -236,7 +243,7 @@ def resume(state: State, link: Link, by: str, post: Post) -> None:
     post.tell_all(state, rest, text, "link_resumed")
 
 
-# -- taking it over -----------------------------------------------------------------------------------
+# -- applying events -----------------------------------------------------------------------------------
 
 
 def _link_of(event: LinkOpened, seq: int, now: float) -> Link:
@@ -246,12 +253,11 @@ def _link_of(event: LinkOpened, seq: int, now: float) -> Link:
     )
 
 
-def _member_of(seat: Seat, now: float) -> Member:
+def _member_of(seat: NewMember, now: float) -> Member:
     return Member(name=seat.name, number=seat.number, role=seat.role, share=seat.share, joined_at=now)
 
 
 def apply_opened(state: State, event: LinkOpened) -> None:
-    """A new link."""
     link = _link_of(event, state.seq, state.now)
     state.links[link.id] = link
     for agent in link.members:
@@ -306,3 +312,115 @@ def _out(state: State, link: Link, agent_id: str) -> None:
     if agent is not None:
         agent.links.pop(link.id, None)
         agent.heard = {seq: heard for seq, heard in agent.heard.items() if heard.link != link.id}
+
+
+ENDED = frozenset({"left", "disconnected"})
+
+
+def decide_list(state: State, operation: ListLinks, context: Context) -> Decision:
+    """The links of one agent, or all for the operator and scripts."""
+    agent: Agent | None = None
+    if operation.agent is not None:
+        agent, _ = find_visible(state, operation.agent, context)
+    if context.caller.kind == AGENT:
+        me = caller_agent(state, context)
+        if agent not in (None, me) and not is_person(me):
+            raise TellwireError("forbidden", "An agent can list only its own links.")
+        agent = agent if is_person(me) else me
+    links = state.links.values() if operation.link is None else [find_link(state, operation.link)]
+    wanted = [
+        link
+        for link in links
+        if (operation.all or operation.link is not None or link.status != "closed")
+        and (agent is None or agent.id in link.members)
+    ]
+    shown = wanted[-context.limits.links_listed_max :]
+    records = [record_of(link, context) for link in shown]
+    return Decision(LinkList(links=records, hidden=len(wanted) - len(shown)))
+
+
+def find_link(state: State, text: str) -> Link:
+    """The link of that id or address.
+
+    Raises:
+        TellwireError: `address_invalid` or `unknown_link`.
+    """
+    link = state.links.get(parse_link(text))
+    if link is None:
+        raise TellwireError("unknown_link", f"There is no link {shorten(text)}.")
+    return link
+
+
+def live_link(state: State, text: str) -> Link:
+    """The same, if it is not over.
+
+    Raises:
+        TellwireError: also `link_closed`.
+    """
+    link = find_link(state, text)
+    if link.status == "closed":
+        raise TellwireError("link_closed", f"{LINK}{link.id} is closed: {link.reason}.")
+    return link
+
+
+def check_member(state: State, link: Link, context: Context, *, past: bool = False) -> None:
+    """Only members, the operator and scripts have a say in a link.
+
+    Raises:
+        TellwireError: `forbidden`.
+    """
+    me = state.agents.get(context.caller.agent)
+    if context.caller.kind != AGENT or (me is not None and is_person(me)):
+        return
+    if me is None or (me.id not in link.members if past else me.id not in link.here()):
+        raise TellwireError(
+            "forbidden", f"You are not a member of {LINK}{link.id}.", "list_links shows yours."
+        )
+
+
+def record_of(link: Link, context: Context, made: Made = "") -> LinkRecord:
+    """A link as its members see it in a listing."""
+    members = [
+        MemberRecord(
+            name=member.name,
+            number=member.number,
+            role=member.role,
+            share=member.share,  # pyright: ignore[reportArgumentType]  # only such words are stored
+            joined_at=member.joined_at,
+            left_at=member.left_at,
+        )
+        for member in link.members.values()
+    ]
+    return LinkRecord(
+        id=link.id,
+        status=link.status,  # pyright: ignore[reportArgumentType]  # as above
+        reason=link.reason,
+        direct=link.direct,
+        made=made,
+        opener=next((member.name for agent, member in link.members.items() if agent == link.opener), ""),
+        opened_at=link.opened_at,
+        closed_at=link.closed_at,
+        said=link.said,
+        turns=link.turns,
+        turns_max=context.limits.link_turns_max,
+        members=members,
+    )
+
+
+def direct_link(state: State, agent: Agent, peer: str) -> Link | None:
+    """The direct link of two agents, if it lives."""
+    for link_id in agent.links:
+        link = state.links[link_id]
+        if link.direct and peer in link.members:
+            return link
+    return None
+
+
+def check_present(agent: Agent) -> None:
+    """Refuse an agent whose session is over: nothing could ever cross to it (SC-8).
+
+    Raises:
+        TellwireError: `agent_gone`.
+    """
+    if not agent.online and agent.offline_reason in ENDED:
+        raise TellwireError("agent_gone", f"The session of {agent.name!r} has ended.")

@@ -8,9 +8,9 @@ is not told further (AUD-7): otherwise two agents that listen to each other woul
 
 from __future__ import annotations
 
-from tellwire.core.agents.roster import caller_agent, find_seen
+from tellwire.core.agents.roster import caller_agent, find_visible
 from tellwire.core.context import Context, Decision, TellOverdue
-from tellwire.core.links.link_roster import direct_link
+from tellwire.core.links.links import direct_link
 from tellwire.core.mail.notices import Post, quoted
 from tellwire.core.state import Agent, State
 from tellwire.protocol.errors import TellwireError
@@ -23,9 +23,9 @@ TOLD = -1.0
 
 
 def decide_listen(state: State, operation: Listen, context: Context) -> Decision:
-    """Hear of an agent from now on; again is harmless."""
+    """Listen to an agent; if the caller does already, nothing changes."""
     me = caller_agent(state, context)
-    agent, _ = find_seen(state, operation.agent, context)
+    agent, _ = find_visible(state, operation.agent, context)
     if agent.id in me.listens:
         return Decision(_listening(state, me.listens))
     event = begin_listening(me, agent, context)
@@ -51,7 +51,7 @@ def begin_listening(me: Agent, agent: Agent, context: Context, *, waits: bool = 
 def decide_unlisten(state: State, operation: Unlisten, context: Context) -> Decision:
     """Stop listening; repeating it is harmless."""
     me = caller_agent(state, context)
-    agent, _ = find_seen(state, operation.agent, context)
+    agent, _ = find_visible(state, operation.agent, context)
     rest = {each: None for each in me.listens if each != agent.id}
     return Decision(
         _listening(state, rest), [ListenerRemoved(agent.id, me.id)] if agent.id in me.listens else []
@@ -115,11 +115,10 @@ def decide_overdue(state: State, _command: TellOverdue, context: Context) -> Dec
     return Decision(None, post.events, post.texts)
 
 
-# -- taking it over -----------------------------------------------------------------------------------
+# -- applying events -----------------------------------------------------------------------------------
 
 
 def apply_added(state: State, event: ListenerAdded) -> None:
-    """Add a listener."""
     agent, listener = state.agents.get(event.agent), state.agents.get(event.listener)
     if agent is None or listener is None:
         return
@@ -131,7 +130,6 @@ def apply_added(state: State, event: ListenerAdded) -> None:
 
 
 def apply_removed(state: State, event: ListenerRemoved) -> None:
-    """Remove a listener."""
     agent, listener = state.agents.get(event.agent), state.agents.get(event.listener)
     if listener is not None:
         listener.listens.pop(event.agent, None)

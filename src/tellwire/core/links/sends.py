@@ -8,28 +8,33 @@ import msgspec
 
 from tellwire.core.context import Context, Decision
 from tellwire.core.limits import check_depth
-from tellwire.core.links.fanout import Words, cross, is_person, reached_by
-from tellwire.core.links.link_roster import check_member, direct_link, live_link
-from tellwire.core.links.links import open_link, resume
-from tellwire.core.mail.digests import digest_of
-from tellwire.core.mail.drafts import check_re, context_of, known_request, sent_before, size_of, ttl_of
+from tellwire.core.links.fanout import Words, admit_members, fan_out, is_person
+from tellwire.core.links.links import check_member, direct_link, live_link, open_link, resume
+from tellwire.core.mail.drafts import (
+    check_re,
+    context_of,
+    digest_of,
+    known_request,
+    sent_before,
+    size_of,
+    ttl_of,
+)
 from tellwire.core.mail.notices import Post
-from tellwire.core.mail.recipients import correlate, status_of
-from tellwire.core.mail.routing import route
+from tellwire.core.mail.routing import correlate, route, status_of
 from tellwire.core.record.space import check_kept
 from tellwire.core.state import Agent, Link, State
 from tellwire.protocol.addresses import LINK, link_of
 from tellwire.protocol.errors import TellwireError
-from tellwire.protocol.events.links import Seat
+from tellwire.protocol.events.links import NewMember
 from tellwire.protocol.ids import format_id
 from tellwire.protocol.operations.links import Made
 from tellwire.protocol.operations.messages import SendMessage, SendStatus, Sent
 
 
-def decide_say(state: State, sender: Agent, operation: SendMessage, context: Context) -> Decision:
+def decide_link_send(state: State, sender: Agent, operation: SendMessage, context: Context) -> Decision:
     """Say something on a link: the one addressed, or the direct one of sender and recipient."""
     words = _words_of(operation, context)
-    earlier = _said_earlier(sender, operation, words.body, context)
+    earlier = _sent_earlier(sender, operation, words.body, context)
     if earlier is not None:
         return Decision(earlier)
     check_kept(sender, words.size, context)
@@ -54,10 +59,10 @@ def decide_say(state: State, sender: Agent, operation: SendMessage, context: Con
             f"{LINK}{link.id} is paused ({link.reason}).",
             f'resume_link("{link.id}") lets it go on.',
         )
-    return _say(state, link, sender, words, operation, context, post, made)
+    return _send_on(state, link, sender, words, operation, context, post, made)
 
 
-def _say(
+def _send_on(
     state: State,
     link: Link,
     sender: Agent,
@@ -67,29 +72,30 @@ def _say(
     post: Post,
     made: Made,
 ) -> Decision:
-    crossed = reached_by(state, link, sender, words.size, context, several=not link.direct)
-    if not crossed.recipients:
+    """Queue the words for the members that have room; the link may have been opened in the same decision."""
+    reached = admit_members(state, link, sender, words.size, context, several=not link.direct)
+    if not reached.recipients:
         nobody = Sent(
-            status="sent", note="No recipient was reached.", recipients=crossed.outcomes, link=link.id
+            status="sent", note="No recipient was reached.", recipients=reached.outcomes, link=link.id
         )
         return Decision(nobody, post.events, post.texts)
     note = ""
     if operation.re:
-        evidence, note = correlate(sender, operation.re, [each.id for each in crossed.recipients], context)
+        evidence, note = correlate(sender, operation.re, [each.id for each in reached.recipients], context)
         post.add(*evidence)
     message_id = format_id("m", state.seq + len(post.events) + 1)
-    cross(state, link, sender, words, crossed, post, human=is_person(sender))
+    fan_out(state, link, sender, words, reached, post, human=is_person(sender))
     status: SendStatus = "sent"
     why = ""
-    if link.direct and len(crossed.recipients) == 1:
-        status, told, why = status_of(crossed.recipients[0], context)
+    if link.direct and len(reached.recipients) == 1:
+        status, told, why = status_of(reached.recipients[0], context)
         note = f"{note} {told}".strip()
     sent = Sent(
         id=message_id,
         status=status,
         note=note,
         why=why,
-        recipients=crossed.outcomes,
+        recipients=reached.outcomes,
         link=link.id,
         made=made,
     )
@@ -102,7 +108,7 @@ def _direct(state: State, sender: Agent, peer: Agent, context: Context, post: Po
     if known is not None:
         return known, "reused"
     pair = [sender, peer]
-    seats = [Seat(agent.id, agent.name, number) for number, agent in enumerate(pair, 1)]
+    seats = [NewMember(agent.id, agent.name, number) for number, agent in enumerate(pair, 1)]
     return open_link(state, pair, seats, context, post), "created"
 
 
@@ -128,7 +134,7 @@ def _words_of(operation: SendMessage, context: Context) -> Words:
     )
 
 
-def _said_earlier(sender: Agent, operation: SendMessage, body: str, context: Context) -> Sent | None:
+def _sent_earlier(sender: Agent, operation: SendMessage, body: str, context: Context) -> Sent | None:
     """The answer to the same send, if it was carried out before; its place on the link was not known then."""
     request = known_request(sender, operation.key, context) if operation.key else None
     if request is None:

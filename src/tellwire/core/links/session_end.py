@@ -1,9 +1,9 @@
 """What follows when a session ends: it leaves its links, and those who listen to it hear of it (SC-8, SC-9).
 
-A session ends by its own word, with its connection, with its process, or when another session goes on under
-its name. Mere silence is no end, nor is a restart of the broker: who comes back is still where it was. The
-consequences stand before the end itself in the journal, in the same decision: there is no moment at which
-anything could cross to a session that is over.
+A session ends when it says so, with its connection or its process, or when another session continues under
+its name. Silence is no end, nor is a restart of the broker: a session that comes back is still a member. In
+the journal the consequences come before the end itself, in the same decision: there is no moment at which
+anything could be sent to a session that is over.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tellwire.core.context import Context, Decision
-from tellwire.core.links.link_roster import ENDED
-from tellwire.core.links.links import GONE, leave
+from tellwire.core.links.links import ENDED, GONE, leave
 from tellwire.core.links.listeners import tell
 from tellwire.core.mail.notices import Post
 from tellwire.core.state import Agent, State
@@ -23,25 +22,25 @@ from tellwire.protocol.events.links import ListenerRemoved
 Decider: TypeAlias = Callable[[State, Any, Context], Decision]
 
 
-def with_partings(decide: Decider) -> Decider:
-    """A decider whose decisions bring along what their ends of sessions mean."""
+def with_session_end(decide: Decider) -> Decider:
+    """Wrap a decider: where its events end a session, add what follows from that."""
 
-    def decide_with_partings(state: State, command: Any, context: Context) -> Decision:
+    def decide_with_session_end(state: State, command: Any, context: Context) -> Decision:
         decision = decide(state, command, context)
         if not any(_concerns(state, event) for event in decision.events):
             return decision
         post = Post(context)
         texts = iter(decision.texts)
-        parted: set[str] = set()
+        ended: set[str] = set()
         for event in decision.events:
-            _follow(state, event, parted, post)
+            _add_consequences(state, event, ended, post)
             if isinstance(event, MessageQueued):
                 post.put(event, next(texts))
             else:
                 post.add(event)
         return Decision(decision.reply, post.events, post.texts)
 
-    return decide_with_partings
+    return decide_with_session_end
 
 
 def _concerns(state: State, event: AnyEvent) -> bool:
@@ -51,14 +50,15 @@ def _concerns(state: State, event: AnyEvent) -> bool:
     return agent is not None and bool(agent.links or agent.listeners or agent.listens)
 
 
-def _follow(state: State, event: AnyEvent, parted: set[str], post: Post) -> None:
+def _add_consequences(state: State, event: AnyEvent, ended: set[str], post: Post) -> None:
+    """Put before an event what it means for links and listeners, once for each session."""
     if not isinstance(event, AgentOffline | AgentForgotten | SessionStarted):
         return
     agent = state.agents.get(event.agent)
     if agent is None:
         return
-    if agent.id not in parted and _ends(agent, event):
-        parted.add(agent.id)
+    if agent.id not in ended and _ends(agent, event):
+        ended.add(agent.id)
         for link_id in agent.links:
             leave(state, state.links[link_id], agent, post, why=GONE)
         again = " and began a new one" if isinstance(event, SessionStarted) else ""
@@ -69,7 +69,7 @@ def _follow(state: State, event: AnyEvent, parted: set[str], post: Post) -> None
 
 
 def _ends(agent: Agent, event: AgentOffline | AgentForgotten | SessionStarted) -> bool:
-    """Whether a session that was not over yet ends with this."""
+    """Whether this event ends a session that was not over yet."""
     if not agent.online and agent.offline_reason in ENDED:
         return False
     if isinstance(event, AgentOffline):

@@ -9,15 +9,16 @@ turn before, or a bare acknowledgement right after another member's.
 
 from __future__ import annotations
 
+import re
+
 from tellwire.core.agents.roster import caller_agent, find_agent
 from tellwire.core.children.reports import report_turn
 from tellwire.core.context import Context, Decision, ReportTurn
-from tellwire.core.links.acknowledgements import is_acknowledgement
 from tellwire.core.links.chains import end_chain, hops_of
-from tellwire.core.links.fanout import Words, apply_turn_on_links, cross, pause, reached_by
+from tellwire.core.links.fanout import Words, admit_members, apply_turn_on_links, fan_out, pause
 from tellwire.core.links.links import resume
 from tellwire.core.links.listeners import tell_turn
-from tellwire.core.mail.digests import digest_of
+from tellwire.core.mail.drafts import digest_of
 from tellwire.core.mail.notices import Post, shortened
 from tellwire.core.state import Agent, Link, State
 from tellwire.protocol.errors import TellwireError
@@ -31,7 +32,7 @@ TURNS_KEPT = 16
 
 
 def decide_report(state: State, command: ReportTurn, context: Context) -> Decision:
-    """Take a turn's end over, once."""
+    """Record how a turn ended, once, and tell those whom it concerns."""
     agent = state.agents.get(command.agent)
     if agent is None or agent.session != command.session or not _is_new(agent, command, context):
         return Decision(Done())
@@ -58,7 +59,7 @@ def decide_report(state: State, command: ReportTurn, context: Context) -> Decisi
     if (child := state.children.get(agent.id)) is not None:
         # Who was asked one question is gone when the answer is read.
         body = shortened(text, context.limits.body_bytes_max, "" if child.asked else agent.name)
-        report_turn(state, agent, event, body, post, context, hops=hops)
+        report_turn(state, agent, event, body, post, context, hops=hops, is_last=command.is_last)
     return Decision(Done(), post.events, post.texts)
 
 
@@ -68,7 +69,7 @@ def _is_new(agent: Agent, command: ReportTurn, context: Context) -> bool:
 
 
 def _mark(turn: str, outcome: str) -> str:
-    """A turn waits for a person before it ends: that is a fact of its own."""
+    """The entry of a turn among those known; that it waits for a person is known separately."""
     return f"{turn} waits" if outcome == "waiting" else turn
 
 
@@ -92,10 +93,10 @@ def _on_link(
     limits = context.limits
     body = shortened(text, limits.body_bytes_max, agent.name)
     size = len(body.encode())
-    crossed = reached_by(state, link, agent, size, context)
-    if crossed.recipients:
+    reached = admit_members(state, link, agent, size, context)
+    if reached.recipients:
         words = Words(body=body, size=size, ttl_s=limits.ttl_s, kind="notification", turn=event.turn)
-        cross(state, link, agent, words, crossed, post, human=event.human)
+        fan_out(state, link, agent, words, reached, post, human=event.human)
 
 
 def _crosses(link: Link, agent: Agent, *, human: bool) -> bool:
@@ -110,7 +111,7 @@ def _adds_nothing(link: Link, agent: Agent, event: TurnEnded) -> bool:
 
 
 def apply_turn_ended(state: State, event: TurnEnded) -> None:
-    """The turn is known, its repeat will change nothing, and the next one begins with nothing."""
+    """Remember the turn, so that a repeated report changes nothing, and start counting for the next one."""
     agent = state.agents.get(event.agent)
     if agent is None:
         return
@@ -128,7 +129,7 @@ def apply_turn_ended(state: State, event: TurnEnded) -> None:
 
 
 def decide_checkpoint(state: State, operation: MarkCheckpoint, context: Context) -> Decision:
-    """Mark the next turn; again is harmless."""
+    """Mark the next turn as a checkpoint; if one is marked, nothing changes."""
     agent = caller_agent(state, context) if operation.name is None else find_agent(state, operation.name)
     if context.caller.kind == AGENT and agent.id != context.caller.agent:
         raise TellwireError("forbidden", "An agent can mark only its own checkpoints.")
@@ -137,7 +138,32 @@ def decide_checkpoint(state: State, operation: MarkCheckpoint, context: Context)
 
 
 def apply_checkpoint(state: State, event: CheckpointMarked) -> None:
-    """The next turn is nobody else's business."""
+    """Remember which turn is the checkpoint: the next one, or the one after the turn that runs."""
     agent = state.agents.get(event.agent)
     if agent is not None:
         agent.checkpoint = 2 if event.busy else 1
+
+
+# -- acknowledgements ---------------------------------------------------------------------------------
+# A text is one if it is made of nothing but the phrases below, eight words at most, whatever its case and
+# punctuation; or if it has no words at all, such as a thumb. Only turns on a link are judged by it, and only
+# when two members do it one after the other.
+
+WORDS_MAX = 8
+
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+_PHRASES = """
+    ack|acknowledged|agreed|all clear|all good|all right|alright|awesome|bye|cheers|confirmed|cool|copy that|
+    correct|done|exactly|excellent|fine|good|goodbye|got it|great|k|likewise|much appreciated|my pleasure|
+    nice|no problem|no worries|noted|ok|okay|perfect|received|right|roger|see you|sounds good|sounds great|
+    standing by|sure|sure thing|thank you|thank you so much|thank you very much|thanks|thanks a lot|
+    thanks again|thanks so much|that's fine|that's good|that's great|that's perfect|understood|very good|
+    will do|wonderful|yep|yes|you're welcome
+"""
+_BARE = re.compile(f"(?:(?:{'|'.join(each.strip() for each in _PHRASES.split('|'))}) )*")
+
+
+def is_acknowledgement(text: str) -> bool:
+    """Whether a text is only an acknowledgement."""
+    words = _WORD.findall(text.casefold().replace("\u2019", "'"))
+    return len(words) <= WORDS_MAX and _BARE.fullmatch("".join(f"{word} " for word in words)) is not None

@@ -1,12 +1,14 @@
-"""What a send says, before it is known to whom: checked against its bounds, and whether it is a repeat."""
+"""A send before its recipients are known: its text within bounds, its digest, and whether it is a repeat."""
 
 from __future__ import annotations
+
+from hashlib import sha256
 
 import msgspec
 
 from tellwire.core.context import Context
 from tellwire.core.limits import Limits, check_depth
-from tellwire.core.mail.modes import mode_rule
+from tellwire.core.mail.framing import mode_rule
 from tellwire.core.state import Agent, Request, State
 from tellwire.protocol.addresses import LINK, shorten
 from tellwire.protocol.errors import TellwireError
@@ -76,6 +78,7 @@ def ttl_of(ttl_s: float, limits: Limits) -> float:
 
 
 def _birth_us(key: str) -> int | None:
+    """When a request key was made, in microseconds on the awake clock; None if it is malformed."""
     head, dash, _ = key.partition("-")
     try:
         return int(head, 16) if dash and len(head) <= 12 else None
@@ -127,7 +130,7 @@ def _identical(sender: Agent, operation: SendMessage, digest: str, context: Cont
 
 
 def sent_before(request: Request) -> Sent:
-    """The first answer, told again."""
+    """The answer that the first send with this key got."""
     status: SendStatus = request.status  # pyright: ignore[reportAssignmentType]  # only such words are stored
     return Sent(id=format_id("m", request.seq), status=status, note="A repeat: it was already sent once.")
 
@@ -146,3 +149,8 @@ def remember(state: State, sender: Agent, event: MessageQueued) -> None:
         # A key from the future must not shut its sender out.
         past = (birth for birth in births if birth <= state.awake * 1_000_000)
         sender.request_floor_us = max([sender.request_floor_us, *past])
+
+
+def digest_of(to: str, body: str) -> str:
+    """128 bits of SHA-256 over the address line and the body, in hex."""
+    return sha256(f"{to}\n{body}".encode()).hexdigest()[:32]

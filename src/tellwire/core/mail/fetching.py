@@ -26,7 +26,7 @@ LARGE_MAX = 8
 """Messages looked at in one fetch that are probably too large for it."""
 
 
-class Room(NamedTuple):
+class FetchBudget(NamedTuple):
     """How much one fetch may take along."""
 
     limit: int
@@ -51,8 +51,8 @@ def decide_take(state: State, operation: TakeMessages, context: Context) -> Deci
         return _take_page(agent, operation, context, chars)
     measure = _bytes_of if operation.in_bytes else len
     read = _read_with(agent, operation)
-    room = Room(operation.limit, chars, measure)
-    return _take(agent, operation.call, context, room, read)
+    room = FetchBudget(operation.limit, chars, measure)
+    return _fetch(agent, operation.call, context, room, read)
 
 
 def decide_fetch(state: State, command: FetchFor, context: Context) -> Decision:
@@ -61,7 +61,7 @@ def decide_fetch(state: State, command: FetchFor, context: Context) -> Decision:
     if agent is None or not agent.online or not agent.pending:
         return Decision(Taken())
     measure = _bytes_of if command.in_bytes else len
-    return _take(agent, command.call, context, Room(context.limits.peek_max, command.room, measure))
+    return _fetch(agent, command.call, context, FetchBudget(context.limits.peek_max, command.room, measure))
 
 
 def _read_with(agent: Agent, operation: TakeMessages) -> list[int]:
@@ -76,7 +76,10 @@ def _bytes_of(text: str) -> int:
     return len(text.encode())
 
 
-def _take(agent: Agent, call: str, context: Context, room: Room, read: Sequence[int] = ()) -> Decision:
+def _fetch(
+    agent: Agent, call: str, context: Context, room: FetchBudget, read: Sequence[int] = ()
+) -> Decision:
+    """Lease what fits to a call, after what the call before it shows to be read."""
     lease = agent.calls.get(call) if call else None
     if lease is not None:
         seqs = [seq for seq, receipt in agent.leased.items() if receipt.lease == lease]
@@ -93,7 +96,7 @@ def _take(agent: Agent, call: str, context: Context, room: Room, read: Sequence[
 
 
 def _choose(
-    agent: Agent, place: Room, context: Context, held: set[str]
+    agent: Agent, place: FetchBudget, context: Context, held: set[str]
 ) -> tuple[list[tuple[int, MessageRecord]], list[MessageRecord]]:
     """What goes along now, oldest first, and what is too large to; order holds for each sender."""
     room, chars, measure = place

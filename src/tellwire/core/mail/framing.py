@@ -12,10 +12,13 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
+from unicodedata import category
+
+import msgspec
 
 from tellwire.core.mail.lookalikes import fold
-from tellwire.core.mail.modes import mode_rule
 from tellwire.protocol.addresses import BROADCAST, FORMER, LINK, OPERATOR, SYSTEM, is_name
 from tellwire.protocol.operations.messages import MessageRecord
 
@@ -29,6 +32,34 @@ FRAME = "peer-message"
 FRESH_S = 60.0
 """The age of a message is told from here on."""
 LINKS_NAMED_MAX = 4
+
+# -- modes --------------------------------------------------------------------------------------------
+# What the recipient of a message is asked to do, and how much context may come along: to object or to build
+# further takes the grounds, to deduce takes stated facts only, and a text to agree to must stand on its own.
+# A message without a mode is not narrowed. `drafts` refuses what exceeds this.
+
+
+class ModeRule(NamedTuple):
+    """What one mode means for its recipient and for its sender."""
+
+    framing: str
+    """The line its recipient reads above the text; few words, because every message pays for them."""
+    context_bytes_max: int
+
+
+MODES: dict[str, ModeRule] = {
+    "challenge": ModeRule("Object with grounds, or say it holds.", 16 * 1024),
+    "agree": ModeRule("Accept, or name the change you need.", 1024),
+    "collaborate": ModeRule("Build on this; add what is missing.", 16 * 1024),
+    "deduce": ModeRule("Reason from stated facts only; name gaps.", 4 * 1024),
+}
+NO_MODE = ModeRule("", 16 * 1024)
+
+
+def mode_rule(mode: str | None) -> ModeRule:
+    """The rule of a mode; of no mode, or of one that is not known here, no line and the widest context."""
+    return MODES.get(mode, NO_MODE) if mode else NO_MODE
+
 
 # -- what is hidden -----------------------------------------------------------------------------------
 
@@ -123,8 +154,6 @@ _OWN = (
     rf"<(?!{_GENERIC})(?={_OURS})|‹(?={_OURS})"
     rf"|[\[({{](?={_CLOSING}(?:{_DASHED}|{_LOOSE})|{_ANY_MARKS}{_DASHED}{_OUR_ATTRIBUTE})"
 )
-_FOREIGN_TAG = re.compile(_FOREIGN, re.IGNORECASE)
-_ANY_TAG = re.compile(f"{_FOREIGN}|{_OWN}", re.IGNORECASE)
 _PEER = re.compile(_spelled("peer"), re.IGNORECASE)
 """Without this nothing is a tag of ours: most text need not be read so closely."""
 _MARK = "\0"
@@ -139,6 +168,24 @@ _ID = re.compile(r"(?:<peer-message|\[tellwire: notice) id=(\w+) ")
 _OF_OPERATOR = re.compile(rf"<peer-message id=\S+ from={OPERATOR}[ >]")
 _CUT_WINDOW = 96
 _CUT_RETREAT_MAX = 48
+
+
+@cache
+def _foreign_tag() -> re.Pattern[str]:
+    """Markup of a client or a model. Compiled when it is first needed: it takes tens of milliseconds."""
+    return re.compile(_FOREIGN, re.IGNORECASE)
+
+
+@cache
+def _any_tag() -> re.Pattern[str]:
+    """The same, and markup of ours."""
+    return re.compile(f"{_FOREIGN}|{_OWN}", re.IGNORECASE)
+
+
+def prepare() -> None:
+    """Compile the large patterns before a message needs them."""
+    _foreign_tag()
+    _any_tag()
 
 
 def neutralise(text: str) -> str:
@@ -257,7 +304,9 @@ def render_network(messages: Sequence[MessageRecord], *, reply_hint: bool = True
             lines.append(f" ({message.mode}: {mode_rule(message.mode).framing})")
         text = neutralise(_text_of(message.body))
         for line, folded in zip(text.split("\n"), _folded(text).split("\n"), strict=True):
-            lines.append(f" {BROKEN}{line}" if _NETWORK_LINE.match(folded) else f" {line}")
+            # Some signs fold to a space: what is no id when folded may be one as it stands.
+            forged = _NETWORK_LINE.match(folded) or _NETWORK_LINE.match(line)
+            lines.append(f" {BROKEN}{line}" if forged else f" {line}")
         if message.context is not None:
             context = neutralise(_text_of(message.context)).replace("\n", "\n ")
             lines.append(f" <peer-context>{context}</peer-context>")
@@ -298,6 +347,7 @@ def _notice(message: MessageRecord) -> str:
 
 
 def _opening(message: MessageRecord, *, now: float, part: str, reader: str) -> str:
+    """The opening tag; an attribute is left out where it would say the usual."""
     several = not is_name(message.to) or message.to == BROADCAST or message.sender == reader
     to, turn = message.to, ""
     if to.startswith(LINK):
@@ -319,7 +369,6 @@ def _opening(message: MessageRecord, *, now: float, part: str, reader: str) -> s
 
 
 def _link_hint(links: list[str], reply_with: str, *, crosses: bool) -> str:
-    """How to answer on a link."""
     names = " and ".join(links[:LINKS_NAMED_MAX])
     if crosses:
         return f" What you finally say in this turn goes to the others on {names} by itself."
@@ -417,7 +466,7 @@ def _break_tags(text: str) -> str:
     if not _MAY_OPEN.search(text):
         return text
     folded = _folded(text)
-    tag = _ANY_TAG if _PEER.search(folded) else _FOREIGN_TAG
+    tag = _any_tag() if _PEER.search(folded) else _foreign_tag()
     if not tag.search(folded):
         return text
     pieces = _OPENER.split(text)
@@ -440,3 +489,34 @@ def _folded(text: str) -> str:
 
 def _fold(sign: str) -> str:
     return _KINDS.get(sign) or fold(sign).translate(_NO_OPENERS)
+
+
+# -- what a person sees -------------------------------------------------------------------------------
+
+
+WORDS_CHARS_MAX = 60
+SCANNED_CHARS_MAX = 1_000
+
+
+def glimpse(messages: Sequence[MessageRecord], *, large: Sequence[MessageRecord] = ()) -> str:
+    """Who, and the first words of the first message; how many more there are. Of a large one only who."""
+    if not messages and not large:
+        return ""
+    first, more = [*messages, *large][0], len(messages) + len(large) - 1
+    words = _words(first.body) if messages else "a large message"
+    line = f"tellwire: {_line(first.sender)}: {words}" if first.sender else f"tellwire: {words}"
+    return f"{line} (and {more} more)" if more else line
+
+
+def _words(body: object) -> str:
+    text = body if isinstance(body, str) else msgspec.json.encode(body).decode()
+    words = neutralise(_line(text[:SCANNED_CHARS_MAX]))
+    if len(words) > WORDS_CHARS_MAX or len(text) > SCANNED_CHARS_MAX:
+        return words[: WORDS_CHARS_MAX - 1].rstrip() + "…"
+    return words
+
+
+def _line(text: str) -> str:
+    """One line without anything that a terminal would obey."""
+    plain = "".join(each if not category(each).startswith(("C", "Z")) else " " for each in text)
+    return " ".join(plain.split())

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tellwire.core.context import Context
-from tellwire.core.mail.digests import digest_of
-from tellwire.core.mail.room import has_reserve, has_room
+from tellwire.core.mail.drafts import digest_of
 from tellwire.core.state import Agent, State
 from tellwire.protocol.addresses import OPERATOR, SYSTEM
 from tellwire.protocol.events import AnyEvent, MessageQueued
@@ -152,25 +151,25 @@ class Post:
         self.texts: list[str] = []
 
     def add(self, *events: AnyEvent) -> None:
-        """Facts without a body."""
+        """Add events that carry no message."""
         self.events += events
 
     def put(self, event: MessageQueued, text: str) -> None:
-        """A message and its body."""
+        """Add a message with its body, and count it against its recipients' room."""
         self.events.append(event)
         self.texts.append(text)
         for agent in event.recipients:
             self._told[agent] = self._told.get(agent, 0) + 1
 
     def tell(self, agent: Agent, text: str, kind: str, *, hops: int = 0) -> None:
-        """A notice, if there is room for it."""
+        """Add a notice, if the recipient has room for it."""
         if self.has_room(agent, len(text.encode()), kind):
             self.put(*notice(agent, text, self._context, kind, hops=hops))
 
     def has_room(self, agent: Agent, size: int, kind: str) -> bool:
         """Whether a notice of that kind fits an inbox, behind what this post brings there already."""
-        fits = has_reserve if WEIGHTS[kind].lasts else has_room
-        return fits(agent, size, self.limits, more=self._told.get(agent.id, 0))
+        fits = agent.has_reserve if WEIGHTS[kind].lasts else agent.has_room
+        return fits(size, self.limits, more=self._told.get(agent.id, 0))
 
     def tell_all(
         self, state: State, agents: list[str], text: str, kind: str, *, operator: bool = False

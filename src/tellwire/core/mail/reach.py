@@ -32,6 +32,8 @@ class Contact(NamedTuple):
     """When it was last woken."""
     held: str = ""
     """Why it may not be woken now though a path is open; empty if it may."""
+    again_s: float = 0.0
+    """If it may not: in how many seconds that is tried again; 0 if not before something new happens."""
     shut: str = ""
     """If it is idle: why no path can wake it. Empty if one can."""
     way: str = ""

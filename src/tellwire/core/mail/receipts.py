@@ -13,13 +13,20 @@ from __future__ import annotations
 from math import inf
 
 from tellwire.core.agents.roster import caller_agent
-from tellwire.core.context import Context, Decision, ExpireDue, HandOver, Header, Settled
+from tellwire.core.context import (
+    Context,
+    Decision,
+    ExpireDue,
+    OfferWaiting,
+)
 from tellwire.core.links.chains import chain_of
 from tellwire.core.mail.notices import notice
 from tellwire.core.mail.waiting import Waiting
 from tellwire.core.operator.person import is_operator
 from tellwire.core.operator.questions import settle_asked
+from tellwire.core.record.stored import FinalState, Header
 from tellwire.core.state import Agent, Receipt, State
+from tellwire.protocol.addresses import OPERATOR as OPERATOR_NAME
 from tellwire.protocol.addresses import shorten
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import (
@@ -52,7 +59,7 @@ SEVERAL = "*"
 # -- handing over -------------------------------------------------------------------------------------
 
 
-def decide_hand_over(state: State, command: HandOver, context: Context) -> Decision:
+def decide_offer(state: State, command: OfferWaiting, context: Context) -> Decision:
     """Offer what waits, oldest first, as far as the client's window reaches."""
     agent = state.agents[command.agent]
     if not agent.pending or not agent.online:
@@ -70,7 +77,7 @@ def decide_hand_over(state: State, command: HandOver, context: Context) -> Decis
 
 
 def apply_delivered(state: State, event: MessagesDelivered) -> None:
-    """The messages are on a lease; their time to live stands still."""
+    """Lease the messages; their time to live does not run meanwhile."""
     agent = state.agents[event.agent]
     pending, leased, lease, awake = agent.pending, agent.leased, state.seq, state.awake
     moved = notices = hops = 0
@@ -166,7 +173,7 @@ def decide_confirm(state: State, operation: ConfirmMessages, context: Context) -
             seqs.append(seq)
     if not seqs:
         return Decision(Confirmed())
-    evidence = f"{SEEN}{context.caller.console}" if is_operator(agent) else "confirm"
+    evidence = "confirm" if agent.name != OPERATOR_NAME else f"{SEEN}{context.caller.console}"
     return Decision(Confirmed(count=len(seqs)), [MessagesRead(agent.id, seqs, evidence)])
 
 
@@ -208,8 +215,8 @@ def holder(state: State, context: Context) -> Agent:
     Raises:
         TellwireError: `not_registered` or `forbidden`.
     """
-    agent = caller_agent(state, context)
-    if not context.caller.holds and context.caller.kind != OPERATOR:
+    agent = state.agents.get(context.caller.agent) or caller_agent(state, context)
+    if not context.caller.is_own_client and context.caller.kind != OPERATOR:
         raise TellwireError("forbidden", f"Only the client of {agent.name!r} itself can take its mail.")
     return agent
 
@@ -257,6 +264,7 @@ def _expire(
     untold: str = "",
     held: list[int] | None = None,
 ) -> Decision:
+    """Expire messages of several inboxes, with one notice for each sender that lost some."""
     events: list[AnyEvent] = []
     texts: list[str] = []
     told: dict[str, int] = {}
@@ -363,7 +371,7 @@ def decide_status(state: State, operation: MessageStatus, context: Context) -> D
 
 
 def statuses_of(
-    state: State, header: Header, settled: dict[str, Settled], waiting: Waiting
+    state: State, header: Header, settled: dict[str, FinalState], waiting: Waiting
 ) -> list[RecipientStatus]:
     """How far a message got with each recipient, and why no further if it waits longer than it should."""
     recipients: list[RecipientStatus] = []

@@ -1,17 +1,29 @@
-"""Who a send is for: one name, several, the group's online agents, or a topic's subscribers."""
+"""Who a send is for, and which of them it reaches.
+
+An address is one name, several, `broadcast` for the group's online agents, or a topic for its subscribers.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
+from msgspec.structs import replace
 
 from tellwire.core.agents.roster import suggest
 from tellwire.core.agents.visibility import sees, why_hidden
 from tellwire.core.context import Context
+from tellwire.core.mail.notices import CHAIN
+from tellwire.core.mail.reach import reach
+from tellwire.core.mail.receipts import evidence_of_reply
 from tellwire.core.operator.person import is_operator, project_of
+from tellwire.core.operator.questions import has_share
 from tellwire.core.state import Agent, State
 from tellwire.protocol.addresses import Address, parse_address, shorten
 from tellwire.protocol.errors import TellwireError
-from tellwire.protocol.operations.messages import Outcome, SendMessage, Sent
+from tellwire.protocol.events import AnyEvent
+from tellwire.protocol.ids import parse_id, parse_message_id
+from tellwire.protocol.operations.messages import Outcome, SendMessage, SendStatus, Sent
 
 ON_LINK = Sent(status="sent")
 """Stands for the outcome of a send to a link, which is decided elsewhere."""
@@ -110,3 +122,97 @@ def _several(state: State, sender: Agent, names: list[str], context: Context) ->
         else:
             agents[found.agents[0].id] = found.agents[0]
     return Route(list(agents.values()), several=True, missed=missed)
+
+
+# -- who of them is reached ---------------------------------------------------------------------------
+
+
+SHARE = "{} of your messages to the operator are open: not read yet, or questions without an answer."
+SHARE_ADVICE = "Go on without an answer, or wait for one; do not send this again before."
+MUTED = "muted: waits for its next turn"
+
+
+class RecipientState(NamedTuple):
+    """A send's answer about one recipient."""
+
+    status: SendStatus
+    note: str = ""
+    why: str = ""
+    """Of one that is online and `queued`: why nothing reaches it now."""
+
+
+TO_SEVERAL = RecipientState("sent")
+RECEIVED = RecipientState("received")
+
+
+def admit(
+    state: State, sender: Agent, found: Route, size: int, context: Context
+) -> tuple[list[Agent], list[Outcome]]:
+    """Who has room for the message.
+
+    Raises:
+        TellwireError: `mailbox_full`, if it was for one agent only.
+    """
+    reached: list[Agent] = []
+    outcomes: list[Outcome] = list(found.missed)
+    for agent in found.agents:
+        full = _why_full(state, sender, agent, size, context)
+        if full is not None:
+            if not found.several:
+                raise full
+            outcomes.append(Outcome(name=agent.name, status="denied", note=full.message))
+            continue
+        reached.append(agent)
+        if found.several:
+            status, note, why = status_of(agent, context)
+            outcomes.append(Outcome(name=agent.name, status=status, note=why or note))
+    return reached, outcomes
+
+
+def _why_full(state: State, sender: Agent, agent: Agent, size: int, context: Context) -> TellwireError | None:
+    """Why an inbox does not take a message of this sender; None if it does."""
+    limits = context.limits
+    if is_operator(agent) and not has_share(state, sender, agent, limits):
+        return TellwireError("mailbox_full", SHARE.format(limits.operator_share_max), SHARE_ADVICE)
+    if agent.has_room(size, limits):
+        return None
+    count = len(agent.pending) + len(agent.leased)
+    return TellwireError("mailbox_full", f"The mailbox of {agent.name!r} is full ({count} messages).")
+
+
+def status_of(agent: Agent, context: Context) -> RecipientState:
+    """What a sender is told of one recipient."""
+    note = MUTED if agent.muted and agent.is_muted(context.now) else ""
+    if not agent.online:
+        return RecipientState("queued", note)
+    contact = context.contact(agent.id)
+    if contact is None:
+        return RecipientState("received", note) if note else RECEIVED
+    found = reach(contact, context.now)
+    return (
+        RecipientState("received", note or found.why)
+        if found.reached
+        else RecipientState("queued", note, found.why)
+    )
+
+
+def told_again(state: State, first: Sent, context: Context) -> Sent:
+    """The first answer to a send, as it holds now: the journal does not keep whether anything reached it."""
+    seq = parse_message_id(first.id)
+    header = context.header(seq) if first.status == "received" else None
+    agent = None if header is None else state.agents.get(header.recipients[0])
+    if agent is None or not agent.online or seq not in agent.pending:
+        return first
+    if agent.pending[seq].weak:
+        return replace(first, status="queued", why=CHAIN)
+    now = status_of(agent, context)
+    return replace(first, status=now.status, why=now.why)
+
+
+def correlate(sender: Agent, re: str, recipients: list[str], context: Context) -> tuple[list[AnyEvent], str]:
+    """What a reply shows of the message it answers, and what to say if that is unknown."""
+    seq = parse_id("m", re)
+    header = None if seq is None else context.header(seq)
+    if header is None:
+        return [], f"`re` {re!r} is unknown; the message was sent anyway."
+    return evidence_of_reply(sender, header, recipients), ""

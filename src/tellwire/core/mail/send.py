@@ -11,18 +11,25 @@ import msgspec
 from msgspec.structs import replace
 
 from tellwire.core.agents.roster import caller_agent
-from tellwire.core.children.answers import answers, settle_sent
+from tellwire.core.children.reports import answers, settle_sent
 from tellwire.core.context import Context, Decision
 from tellwire.core.limits import check_depth
 from tellwire.core.links.chains import chained, hold_back
-from tellwire.core.links.fanout import apply_crossing
+from tellwire.core.links.fanout import apply_fan_out
 from tellwire.core.links.listeners import begin_listening
-from tellwire.core.links.sends import decide_say
-from tellwire.core.mail.digests import digest_of
-from tellwire.core.mail.drafts import check_re, context_of, remember, sent_earlier, size_of, ttl_of
-from tellwire.core.mail.recipients import TO_SEVERAL, admit, correlate, status_of, told_again
-from tellwire.core.mail.room import has_room
-from tellwire.core.mail.routing import ON_LINK, Route, check_broadcast, route
+from tellwire.core.links.sends import decide_link_send
+from tellwire.core.mail.drafts import check_re, context_of, digest_of, remember, sent_earlier, size_of, ttl_of
+from tellwire.core.mail.routing import (
+    ON_LINK,
+    TO_SEVERAL,
+    Route,
+    admit,
+    check_broadcast,
+    correlate,
+    route,
+    status_of,
+    told_again,
+)
 from tellwire.core.operator.person import note_speaker
 from tellwire.core.operator.questions import note_asked, with_choices
 from tellwire.core.record.space import check_kept
@@ -38,7 +45,7 @@ NOBODY_ELSE: list[Outcome] = []
 
 
 def decide_send(state: State, operation: SendMessage, context: Context) -> Decision:
-    """Queue a message, or say why not."""
+    """Queue a message for its recipients, or refuse it with the reason."""
     sender = state.agents.get(context.caller.agent) or caller_agent(state, context)
     if operation.direct or operation.listen or operation.choices is not None:
         return _decide_more(state, sender, operation, context)
@@ -56,9 +63,11 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
         check_kept(sender, size, context)
     found = route(state, sender, operation.to, context)
     if (outcome := found.outcome) is not None:
-        return decide_say(state, sender, operation, context) if outcome is ON_LINK else Decision(outcome)
+        return (
+            decide_link_send(state, sender, operation, context) if outcome is ON_LINK else Decision(outcome)
+        )
     reached, outcomes = found.agents, NOBODY_ELSE
-    if found.several or reached[0].name == OPERATOR or not has_room(reached[0], size, limits):
+    if found.several or reached[0].name == OPERATOR or not reached[0].has_room(size, limits):
         reached, outcomes = _admit(state, sender, found, operation, size, context)
     if not reached:
         return Decision(Sent(status="sent", note="No recipient was reached.", recipients=outcomes))
@@ -84,6 +93,7 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
 def _admit(
     state: State, sender: Agent, found: Route, operation: SendMessage, size: int, context: Context
 ) -> tuple[list[Agent], list[Outcome]]:
+    """Who has room, where that takes more than a look at one inbox."""
     check_broadcast(found, operation, context)
     recipients = [agent.id for agent in found.agents]
     if not found.several and answers(state, sender, recipients, operation.re or "", context):
@@ -101,7 +111,7 @@ def _decide_more(state: State, sender: Agent, operation: SendMessage, context: C
     if operation.choices is not None:
         return decide_send(state, with_choices(operation), context)
     if not operation.listen:
-        return decide_say(state, sender, operation, context)
+        return decide_link_send(state, sender, operation, context)
     if not isinstance(operation.to, str) or parse_address(operation.to).kind != "agent":
         raise TellwireError("bad_request", "`listen` is for one agent.", "Leave it out, or name one.")
     decision = decide_send(state, replace(operation, listen=False), context)
@@ -131,6 +141,6 @@ def apply_queued(state: State, event: MessageQueued) -> None:
         if receipt.deadline < agent.earliest:  # noqa: PLR1730 - on the hottest path, and faster than min()
             agent.earliest = receipt.deadline
     if event.link:
-        apply_crossing(state, event)
+        apply_fan_out(state, event)
     if sender is not None and event.key:
         remember(state, sender, event)

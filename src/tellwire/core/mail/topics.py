@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from tellwire.core.agents.roster import caller_agent
+from tellwire.core.agents.visibility import sees
 from tellwire.core.context import Context, Decision
 from tellwire.core.state import State
 from tellwire.protocol.addresses import parse_topic
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import TopicJoined, TopicLeft
-from tellwire.protocol.operations.topics import Subscribe, Topics, Unsubscribe
+from tellwire.protocol.operations.topics import (
+    ListTopics,
+    Subscribe,
+    TopicList,
+    TopicRecord,
+    Topics,
+    Unsubscribe,
+)
+
+
+def decide_list_topics(state: State, _operation: ListTopics, context: Context) -> Decision:
+    """Topics with subscribers that the caller sees."""
+    me = state.agents.get(context.caller.agent)
+    found: list[TopicRecord] = []
+    for topic, members in sorted(state.topics.items()):
+        agents = [state.agents[member] for member in members if member in state.agents]
+        names = [agent.name for agent in agents if agent is me or sees(state, me, agent)]
+        if names:
+            found.append(TopicRecord(topic=f"#{topic}", subscribers=sorted(names, key=str.lower)))
+    return Decision(TopicList(topics=found))
 
 
 def decide_subscribe(state: State, operation: Subscribe, context: Context) -> Decision:

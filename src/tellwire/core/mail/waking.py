@@ -17,18 +17,18 @@ WAKEABLE = ("idle", "errored", "")
 """States in which a wake may begin a turn; empty is one that nobody knows."""
 WAKES_MAX = 12
 WAKE_WINDOW_S = 120.0
-"""At most so many wakes of one agent by one sender within so many seconds."""
+"""The most wakes of one agent by one sender, within this many seconds."""
 PEER_WAKES_MAX = 36
-"""At most so many by all senders together, except the operator, the parent, children and the broker."""
+"""The most wakes by all senders together, except the operator, the parent, children and the broker."""
 CONTINUATIONS_MAX = 8
 """Ends of turns in a row at which text may keep the turn going; some clients give up after more."""
 ESC_S = 4.0
-"""After its human stopped it, an agent stays stopped for so long at least: the human may be typing."""
+"""How long an agent is not woken after its human stopped it: the human may be typing."""
 STARTED_S = 2.0
 """A wake shows as a turn within this; what comes meanwhile joins that turn."""
 RETRY_S = 60.0
 RETRIES = (1, 5, 15)
-"""After a woken turn that failed the next wake comes in so many times `RETRY_S`, or the time that is set."""
+"""Multiples of `RETRY_S` (or the time that is set) before the next wake after a woken turn failed."""
 MUTED_LOOK_S = 1.0
 
 BUSY = "a turn is in progress"
@@ -97,7 +97,7 @@ def leave_to_wake(
 
 
 def hold_of(standing: Standing, now: float, *, retry_s: float = RETRY_S) -> Leave:
-    """What keeps an agent from being woken, whoever writes to it."""
+    """What keeps an agent from being woken, independent of the sender."""
     if standing.state not in WAKEABLE:
         return Leave(BUSY)
     if standing.has_ended:
@@ -123,7 +123,7 @@ def describe(leave: Leave) -> str:
 
 
 def backoff_s(failures: int, retry_s: float) -> float:
-    """How long to wait after so many woken turns in a row that failed."""
+    """How long to wait after this many failed woken turns in a row."""
     return 0.0 if not failures else RETRIES[min(failures, len(RETRIES)) - 1] * retry_s
 
 
@@ -133,7 +133,7 @@ def recent(wakes: Sequence[Wake], now: float) -> list[Wake]:
 
 
 def may_continue(continuations: int, agent: Agent, now: float) -> bool:
-    """Whether what waits may keep a turn from ending that it has kept so often before."""
+    """Whether mail may keep a turn from ending once more."""
     return continuations < CONTINUATIONS_MAX and not held_back(agent, now)
 
 
@@ -153,7 +153,7 @@ def _within_budget(state: State, agent: Agent, wakes: list[Wake], now: float) ->
 
 
 def _wait_s(times: list[float], bound: int, now: float) -> float:
-    """When so many wakes leave room for one more."""
+    """When the budget allows one more wake."""
     return max(0.0, times[-bound] + WAKE_WINDOW_S - now) if len(times) >= bound else 0.0
 
 

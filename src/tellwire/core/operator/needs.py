@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from tellwire.core.agents.roster import caller_agent
-from tellwire.core.context import Context, Decision, Header, Settled
-from tellwire.core.mail.room import open_at
+from tellwire.core.context import (
+    Context,
+    Decision,
+)
 from tellwire.core.mail.send import decide_send
 from tellwire.core.mail.waiting import format_span
-from tellwire.core.operator.questions import choices_in
-from tellwire.core.record.queries import Query
+from tellwire.core.operator.questions import choices_in, open_at
+from tellwire.core.record.stored import FinalState, Header, Query
 from tellwire.core.state import Agent, State
 from tellwire.protocol.addresses import OPERATOR, shorten
 from tellwire.protocol.errors import TellwireError
@@ -76,7 +78,7 @@ def _need(state: State, operator: Agent, header: Header, record: MessageRecord) 
 
 
 def decide_answer(state: State, operation: AnswerMessage, context: Context) -> Decision:
-    """Send the answer to whoever asked, unless there is one already or it is too late."""
+    """Send the answer to the asker, unless there is one already or it is too late."""
     operator = caller_agent(state, context)
     header = _find(state, operator, operation.id, context)
     asker = state.agents.get(header.sender)
@@ -128,7 +130,7 @@ def _check_open(state: State, operator: Agent, header: Header, context: Context)
         raise TellwireError("question_closed", f"{name} expired{when}: nobody waits for an answer.", again)
 
 
-def _earlier(operator: Agent, header: Header, final: Settled, context: Context) -> str:
+def _earlier(operator: Agent, header: Header, final: FinalState, context: Context) -> str:
     """By what and when a message was answered, as far as the record tells."""
     bytes_max = context.limits.page_bytes_max
     page = context.find(Query(LOOKED_AT, bytes_max, agent=operator.id, peer=header.sender))

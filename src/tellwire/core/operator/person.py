@@ -1,7 +1,7 @@
 """The operator: the one person who runs all this. It is known from the first start, and has no session.
 
-Whoever calls from a person's terminal is the operator, on as many connections as there are terminals. So
-nothing is handed over to one of them: its mail waits, unleased, until it is seen on any.
+A caller at a person's terminal is the operator, on as many connections as there are terminals. So nothing is
+leased to one of them: the mail waits until it is seen on any.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from tellwire.core.state import Question, Receipt, State
+from tellwire.core.limits import Limits
+from tellwire.core.state import Agent, Question, Receipt, State
 from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import MessageQueued
@@ -18,7 +19,7 @@ LIVES_S = 30 * 86_400.0
 CHOICES_MAX = 9
 CHOICE_LENGTH_MAX = 32
 KEY = "choices"
-"""Where the choices stand in a message's context."""
+"""The key of the choices in a message's context."""
 
 
 def with_choices(operation: SendMessage) -> SendMessage:
@@ -78,3 +79,21 @@ def forget_asker(state: State, agent: str) -> None:
     """Applying that an agent is gone: nobody waits for answers to what it asked."""
     if isinstance(state.asked, dict):
         state.asked = {seq: question for seq, question in state.asked.items() if question.sender != agent}
+
+
+# -- an agent's share of the operator's inbox -----------------------------------------------------------
+
+
+def has_share(state: State, sender: Agent, operator: Agent, limits: Limits) -> bool:
+    """Whether an agent may have one more open message at the operator; others are not kept from it."""
+    return open_at(state, sender.id, operator) < limits.operator_share_max
+
+
+def open_at(state: State, sender: str, operator: Agent) -> int:
+    """How many messages of one sender the operator has not read, or not answered though they ask."""
+    unread = sum(receipt.sender == sender for receipt in operator.pending.values())
+    asked = sum(
+        question.sender == sender and seq not in operator.pending
+        for seq, question in state.questions().items()
+    )
+    return unread + asked

@@ -7,26 +7,33 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from tellwire.core.agents.roster import find_agent
 from tellwire.core.context import Context, Decision, NoteRefusals, TellOperator
 from tellwire.core.mail.notices import Post
-from tellwire.core.record.queries import Entry
+from tellwire.core.record.stored import Entry
 from tellwire.core.state import State
 from tellwire.protocol import events
+from tellwire.protocol.addresses import shorten
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent, CallRefused
-from tellwire.protocol.events import children as lineage
-from tellwire.protocol.events import links as conversations
+from tellwire.protocol.events import children as child_events
+from tellwire.protocol.events import links as link_events
 from tellwire.protocol.ids import format_id
-from tellwire.protocol.operations.agents import Done
 from tellwire.protocol.operations.audit import Audit, AuditRow, ReadAudit
 from tellwire.protocol.operations.base import snake_case
-from tellwire.protocol.operations.feed import WatchFeed
+from tellwire.protocol.operations.feed import FeedEvent, WatchFeed, Watching
+from tellwire.protocol.suggestions import nearest
 
 NameOf: TypeAlias = Callable[[str], str]
+REPLAY_MAX = 10_000
+"""Events behind `after` with which a feed goes on; who missed more asks for an overview."""
+CHARS_MAX = 65_536
+SCAN_MAX = 2_000
+"""Events that one filtered page of the audit looks at."""
 
 
-class Line(NamedTuple):
-    """An event in words."""
+class AuditLine(NamedTuple):
+    """An event described for people: who did it, to whom, and its details."""
 
     who: str
     whom: list[str]
@@ -40,21 +47,82 @@ def decide_audit(state: State, operation: ReadAudit, context: Context) -> Decisi
         raise TellwireError("limit_exceeded", f"`limit` must be from 1 to {rows_max}.")
     if operation.after < 0 or operation.before < 0:
         raise TellwireError("bad_request", "`after` and `before` must not be negative.")
-    entries = context.entries(operation.after, operation.before, limit + 1)
-    more = len(entries) > limit
-    kept = entries[:limit] if operation.after else entries[-limit:]
+    check_types(operation.types)
     name_of = namer(state, context.former_name)
+    agent = "" if operation.agent is None else find_agent(state, operation.agent).id
+    wanted = Wanted(frozenset(operation.types), frozenset({agent} - {""}))
+    kept, place = _filtered(operation, wanted, context)
     rows = [format_row(entry, name_of) for entry in kept]
-    return Decision(Audit(rows=rows, more=more, head=context.head()))
+    return Decision(Audit(rows=rows, more=bool(place), head=context.head(), next=place))
 
 
-def decide_watch(_state: State, _operation: WatchFeed, _context: Context) -> Decision:
-    """Whoever may watch may; the broker's feed does the rest."""
-    return Decision(Done())
+class Wanted(NamedTuple):
+    """Which events somebody wants to hear of; empty sets for all."""
+
+    types: frozenset[str] = frozenset()
+    agents: frozenset[str] = frozenset()
+    """By id."""
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether an event is among them."""
+        if self.types and word_of(entry.event) not in self.types:
+            return False
+        if not self.agents:
+            return True
+        agent, others = parties_of(entry.event, entry.seq)
+        return agent in self.agents or not self.agents.isdisjoint(others)
+
+
+def _filtered(operation: ReadAudit, wanted: Wanted, context: Context) -> tuple[list[Entry], int]:
+    """A page of events in order, and where the next one begins; a bounded number is looked at."""
+    forwards, limit = operation.after > 0, operation.limit
+    size = limit + 1 if not any(wanted) else SCAN_MAX
+    entries = context.entries(operation.after, operation.before, size)
+    found = [entry for entry in entries if wanted.takes(entry)]
+    kept = found[:limit] if forwards else found[-limit:]
+    if len(found) > limit:
+        return kept, (kept[-1] if forwards else kept[0]).seq
+    if len(entries) < size:
+        return kept, 0
+    return kept, (entries[-1] if forwards else entries[0]).seq
+
+
+def check_types(types: list[str]) -> None:
+    """Refuse words that no event has.
+
+    Raises:
+        TellwireError: `bad_request`, with the nearest.
+    """
+    unknown = [word for word in types if word not in _WORDS.values()]
+    if unknown:
+        near = nearest(unknown[0], _WORDS.values())
+        advice = f"Did you mean {', '.join(near)}?" if near else None
+        raise TellwireError("bad_request", f"There is no event {shorten(unknown[0])}.", advice)
+
+
+def decide_watch(state: State, operation: WatchFeed, context: Context) -> Decision:
+    """Whoever may watch may; the broker's feed does the rest, from where this says."""
+    if operation.after is None:
+        return Decision(Watching())
+    if operation.after < 0 or not 0 <= operation.chars <= CHARS_MAX:
+        raise TellwireError("bad_request", f"`after` must not be negative, `chars` be from 0 to {CHARS_MAX}.")
+    check_types(operation.types)
+    for name in operation.agents:
+        find_agent(state, name)
+    return Decision(Watching(seq=state.seq, reset=_is_lost(state, operation.after, context)))
+
+
+def _is_lost(state: State, after: int, context: Context) -> bool:
+    """Whether the feed cannot go on behind an event: too much has happened, or it is not known."""
+    if after == state.seq:
+        return False
+    if after > state.seq or state.seq - after > REPLAY_MAX:
+        return True
+    entries = context.entries(after, 0, 1) if after else context.entries(0, 2, 1)
+    return bool(entries) and entries[0].seq != after + 1
 
 
 def decide_note_refusals(_state: State, command: NoteRefusals, _context: Context) -> Decision:
-    """Record refused calls as events."""
     return Decision(None, list(command.refusals))
 
 
@@ -73,24 +141,69 @@ def namer(state: State, former_name: NameOf) -> NameOf:
 
 
 def format_row(entry: Entry, name_of: NameOf) -> AuditRow:
-    """One event as a row."""
     line = describe(entry.event, entry.seq, name_of)
     word = word_of(entry.event)
     return AuditRow(seq=entry.seq, at=entry.at, type=word, who=line.who, whom=line.whom, detail=line.detail)
 
 
+def whole_event(entry: Entry, name_of: NameOf, *, text: str = "") -> FeedEvent:
+    """One event for a watcher that keeps the state: all its ids, whatever their number."""
+    event, line = entry.event, describe(entry.event, entry.seq, name_of)
+    agent, whom = parties_of(event, entry.seq)
+    detail = dict(line.detail)
+    if isinstance(event, events.SessionStarted):
+        detail["keeps"] = event.keeps
+    ids: list[str] = detail.pop("ids", None) or ([detail["id"]] if isinstance(event, _OF_ONE) else [])
+    return FeedEvent(
+        seq=entry.seq,
+        at=entry.at,
+        type=word_of(event),
+        who=line.who,
+        whom=line.whom,
+        text=text,
+        link=event.link if isinstance(event, events.MessageQueued) else str(detail.get("link", "")),
+        agent=agent,
+        whom_ids=whom,
+        ids=ids,
+        detail=detail,
+    )
+
+
+_OF_ONE = (events.MessageQueued, events.MessageAnswered)
+
+
+def parties_of(event: AnyEvent, seq: int) -> tuple[str, list[str]]:
+    """The ids of the agents that an event is about: whose doing it is, and whom else it concerns."""
+    if isinstance(event, events.MessageQueued):
+        return event.sender, event.recipients
+    if isinstance(event, events.AgentRegistered):
+        return format_id("a", seq), []
+    if isinstance(event, CallRefused):
+        return event.caller, []
+    if isinstance(event, link_events.LinkOpened):
+        return event.opener, [seat.agent for seat in event.members]
+    if isinstance(event, link_events.LinkJoined):
+        return event.by, [event.member.agent]
+    if isinstance(event, link_events.ListenerAdded | link_events.ListenerRemoved):
+        return event.listener, [event.agent]
+    others = [str(getattr(event, word, "")) for word in _KIN if not isinstance(event, _OnLink)]
+    agent = str(getattr(event, "agent", "") or (getattr(event, "by", "")))
+    return agent, [other for other in others if other and other != agent]
+
+
 def word_of(event: AnyEvent) -> str:
-    """The event's word in the journal."""
     return _WORDS[type(event)]
 
 
 _WORDS: dict[type, str] = {kind: snake_case(kind.__name__) for kind in events.EVENTS.values()}
 
 
-def describe(event: AnyEvent, seq: int, name_of: NameOf) -> Line:
-    """Put an event into words."""
+def describe(event: AnyEvent, seq: int, name_of: NameOf) -> AuditLine:
+    """Describe an event, with names instead of ids."""
     if isinstance(event, events.MessageQueued):
-        return Line(event.sender_name, [name_of(agent) for agent in event.recipients], _message(event, seq))
+        return AuditLine(
+            event.sender_name, [name_of(agent) for agent in event.recipients], _message(event, seq)
+        )
     if isinstance(event, events.AgentRegistered):
         detail = {
             "id": format_id("a", seq),
@@ -98,7 +211,7 @@ def describe(event: AnyEvent, seq: int, name_of: NameOf) -> Line:
             "group": event.group,
             "process": event.process,
         }
-        return Line(event.name, [], detail)
+        return AuditLine(event.name, [], detail)
     if isinstance(event, CallRefused):
         detail = {
             "operation": event.operation,
@@ -106,16 +219,16 @@ def describe(event: AnyEvent, seq: int, name_of: NameOf) -> Line:
             "count": event.count,
             "since": event.since,
         }
-        return Line(name_of(event.caller), [], detail)
+        return AuditLine(name_of(event.caller), [], detail)
     if isinstance(event, events.BrokerStarted):
-        return Line("", [], {"version": event.version_text})
+        return AuditLine("", [], {"version": event.version_text})
     if isinstance(event, _OnLink):
         return _on_link(event, seq, name_of)
-    if isinstance(event, conversations.ListenerAdded | conversations.ListenerRemoved):
-        return Line(name_of(event.listener), [name_of(event.agent)], {})
-    if isinstance(event, lineage.LineageEvent):
-        return _of_lineage(event, name_of)
-    return Line(name_of(event.agent), [], _of_agent(event))
+    if isinstance(event, link_events.ListenerAdded | link_events.ListenerRemoved):
+        return AuditLine(name_of(event.listener), [name_of(event.agent)], {})
+    if isinstance(event, child_events.ChildEvent):
+        return _of_child_event(event, name_of)
+    return AuditLine(name_of(event.agent), [], _of_agent(event))
 
 
 def _message(event: events.MessageQueued, seq: int) -> dict[str, Any]:
@@ -148,9 +261,9 @@ _OfAgent: TypeAlias = (
     | events.MessagesExpired
     | events.TopicJoined
     | events.TopicLeft
-    | conversations.TurnEnded
-    | conversations.AgentOverdue
-    | conversations.CheckpointMarked
+    | link_events.TurnEnded
+    | link_events.AgentOverdue
+    | link_events.CheckpointMarked
 )
 
 
@@ -159,11 +272,11 @@ _PLAIN: dict[type, tuple[str, ...]] = {
     events.AgentOffline: ("reason",),
     events.AgentMuted: ("muted", "until"),
     events.SessionPlaced: ("folder", "pane", "conversation"),
-    conversations.TurnEnded: ("turn", "outcome", "size", "digest", "human", "checkpoint"),
-    conversations.LinkLeft: ("link", "reason"),
-    conversations.LinkPaused: ("link", "reason"),
-    conversations.LinkResumed: ("link",),
-    conversations.LinkClosed: ("link", "reason"),
+    link_events.TurnEnded: ("turn", "outcome", "size", "digest", "human", "checkpoint"),
+    link_events.LinkLeft: ("link", "reason"),
+    link_events.LinkPaused: ("link", "reason"),
+    link_events.LinkResumed: ("link",),
+    link_events.LinkClosed: ("link", "reason"),
 }
 """Events of which some fields are told as they are."""
 
@@ -189,26 +302,26 @@ def _plain(event: AnyEvent) -> dict[str, Any]:
 
 
 _OnLink: TypeAlias = (
-    conversations.LinkOpened
-    | conversations.LinkJoined
-    | conversations.LinkLeft
-    | conversations.LinkPaused
-    | conversations.LinkResumed
-    | conversations.LinkClosed
+    link_events.LinkOpened
+    | link_events.LinkJoined
+    | link_events.LinkLeft
+    | link_events.LinkPaused
+    | link_events.LinkResumed
+    | link_events.LinkClosed
 )
 
 
-def _on_link(event: _OnLink, seq: int, name_of: NameOf) -> Line:
-    if isinstance(event, conversations.LinkOpened):
+def _on_link(event: _OnLink, seq: int, name_of: NameOf) -> AuditLine:
+    if isinstance(event, link_events.LinkOpened):
         detail = {"link": format_id("l", seq), "direct": event.direct}
-        return Line(name_of(event.opener), [seat.name for seat in event.members], detail)
-    if isinstance(event, conversations.LinkJoined):
+        return AuditLine(name_of(event.opener), [seat.name for seat in event.members], detail)
+    if isinstance(event, link_events.LinkJoined):
         detail = {"link": event.link, "number": event.member.number, "role": event.member.role}
-        return Line(name_of(event.by), [event.member.name], detail)
-    if isinstance(event, conversations.LinkLeft):
-        return Line(name_of(event.agent), [], _plain(event))
-    by = "" if isinstance(event, conversations.LinkPaused) else name_of(event.by)
-    return Line(by, [], _plain(event))
+        return AuditLine(name_of(event.by), [event.member.name], detail)
+    if isinstance(event, link_events.LinkLeft):
+        return AuditLine(name_of(event.agent), [], _plain(event))
+    by = "" if isinstance(event, link_events.LinkPaused) else name_of(event.by)
+    return AuditLine(by, [], _plain(event))
 
 
 _KIN = ("peer", "parent", "child", "by")
@@ -217,12 +330,12 @@ _UNTOLD = frozenset({"agent", "task", "output", "session", *_KIN})
 """Said elsewhere in the row, or words and secrets that a record does not repeat."""
 
 
-def _of_lineage(event: lineage.LineageEvent, name_of: NameOf) -> Line:
+def _of_child_event(event: child_events.ChildEvent, name_of: NameOf) -> AuditLine:
     fields = msgspec.structs.asdict(event)
     who = name_of(fields.get("agent", ""))
     whom = [name_of(fields[word]) for word in _KIN if fields.get(word)]
     detail = {word: value for word, value in fields.items() if word not in _UNTOLD and value}
-    return Line(who, whom, msgspec.to_builtins(detail))
+    return AuditLine(who, whom, msgspec.to_builtins(detail))
 
 
 def _ids(seqs: list[int]) -> list[str]:

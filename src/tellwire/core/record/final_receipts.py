@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tellwire.core.context import Settled
-from tellwire.protocol.events import AnyEvent, MessageAnswered, MessagesExpired, MessagesRead
+from tellwire.core.record.stored import Commit, FinalState
+from tellwire.protocol.events import AnyEvent, MessageAnswered, MessagesExpired, MessagesRead, parse_batch
 
 MAYBE_READ = "maybe read"
-"""In place of evidence: handed over to a session that ended without a word of it."""
+"""Instead of evidence: delivered to a session that ended without any."""
 
 
 class FinalReceipt(NamedTuple):
-    """One receipt that reached a final state; an empty evidence keeps the one that stands."""
+    """A receipt that reached a final state; without evidence of its own it keeps the earlier one."""
 
     message: int
     recipient: str
@@ -39,11 +39,16 @@ def final_receipts(events: Iterable[AnyEvent], at: float) -> list[FinalReceipt]:
     return rows
 
 
-def settle(known: dict[str, Settled], rows: Iterable[FinalReceipt], message: int) -> dict[str, Settled]:
+def finals_of(commits: Iterable[Commit]) -> list[FinalReceipt]:
+    """The receipts that reached a final state in `commits`."""
+    return [row for commit in commits for row in final_receipts(parse_batch(commit.data), commit.at)]
+
+
+def settle(known: dict[str, FinalState], rows: Iterable[FinalReceipt], message: int) -> dict[str, FinalState]:
     """Add to the known receipts of one message what `rows` say of it."""
     for row in rows:
         if row.message == message:
             before = known.get(row.recipient)
             evidence = row.evidence or (before.evidence if before else "")
-            known[row.recipient] = Settled(row.state, evidence, row.at)
+            known[row.recipient] = FinalState(row.state, evidence, row.at)
     return known

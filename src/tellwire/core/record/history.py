@@ -7,27 +7,28 @@ from __future__ import annotations
 
 from tellwire.core.agents.roster import caller_agent, find_agent
 from tellwire.core.context import Context, Decision
-from tellwire.core.links.link_roster import check_member, find_link
+from tellwire.core.links.links import check_member, find_link
 from tellwire.core.mail.receipts import statuses_of
 from tellwire.core.mail.waiting import Waiting
-from tellwire.core.record.queries import Query
+from tellwire.core.record.explain import as_history
+from tellwire.core.record.stored import Query
 from tellwire.core.record.terms import Term, parse_terms
 from tellwire.core.state import State
 from tellwire.protocol.addresses import ID, SYSTEM, parse_link
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.ids import format_id, parse_id, parse_message_id
 from tellwire.protocol.operations.base import AGENT
-from tellwire.protocol.operations.history import History, HistoryRecord, ReadHistory, SearchMessages
+from tellwire.protocol.operations.history import History, ReadHistory, SearchMessages
 from tellwire.protocol.operations.links import LinkHistory
 
 
 def decide_history(state: State, operation: ReadHistory, context: Context) -> Decision:
-    """A page of what was sent before."""
+    """A page of messages, newest first."""
     return _page(state, _query(state, operation, context, ()), context)
 
 
 def decide_search(state: State, operation: SearchMessages, context: Context) -> Decision:
-    """A page of what was sent before and holds these words."""
+    """A page of messages that contain all the words asked for."""
     return _page(state, _query(state, operation, context, parse_terms(operation.query)), context)
 
 
@@ -63,6 +64,7 @@ def _query(
         since=operation.since,
         until=operation.until,
         before=0 if operation.before is None else parse_message_id(operation.before),
+        after=0 if operation.after is None else parse_message_id(operation.after),
         terms=terms,
     )
 
@@ -81,18 +83,7 @@ def _page(state: State, query: Query, context: Context) -> Decision:
     settled = context.receipts([header.seq for header, _ in past.messages])
     waiting = Waiting(context)
     messages = [
-        HistoryRecord(
-            id=record.id,
-            sender=record.sender,
-            to=record.to,
-            body=record.body,
-            sent_at=record.sent_at,
-            kind=record.kind,
-            re=record.re,
-            mode=record.mode,
-            context=record.context,
-            recipients=statuses_of(state, header, settled.get(header.seq, {}), waiting),
-        )
+        as_history(record, statuses_of(state, header, settled.get(header.seq, {}), waiting))
         for header, record in past.messages
     ]
     older = format_id("m", past.next) if past.next else ""

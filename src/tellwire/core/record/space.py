@@ -10,8 +10,8 @@ from tellwire.protocol import events
 from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent, MessageQueued
-from tellwire.protocol.events import children as lineage
-from tellwire.protocol.events import links as conversations
+from tellwire.protocol.events import children as child_events
+from tellwire.protocol.events import links as link_events
 
 FACTS: frozenset[type] = frozenset(
     {
@@ -27,20 +27,20 @@ FACTS: frozenset[type] = frozenset(
         events.MessageAnswered,
         events.MessagesExpired,
         events.TopicLeft,
-        conversations.LinkLeft,
-        conversations.LinkClosed,
-        conversations.ListenerRemoved,
-        lineage.PeersParted,
-        lineage.ScopeReleased,
-        lineage.ChildStopAsked,
-        lineage.ChildEnded,
+        link_events.LinkLeft,
+        link_events.LinkClosed,
+        link_events.ListenerRemoved,
+        child_events.PeersParted,
+        child_events.ScopeReleased,
+        child_events.ChildStopAsked,
+        child_events.ChildEnded,
     }
 )
 """What callers may still bring about while the disk is low: receipts, sessions that come and go, endings."""
 
 
 def check_kept(sender: Agent, size: int, context: Context) -> None:
-    """Whether a sender may have so much more stored.
+    """Check that a sender may store this much more.
 
     Raises:
         TellwireError: `storage_full`.

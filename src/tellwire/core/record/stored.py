@@ -1,4 +1,4 @@
-"""What passes between the engine and a store: one commit, one stored message."""
+"""What passes between the rules, the engine and a store: commits, messages, and queries about both."""
 
 from __future__ import annotations
 
@@ -6,10 +6,86 @@ from typing import NamedTuple
 
 import msgspec
 
-from tellwire.core.context import Header
-from tellwire.protocol.events import MessageQueued
+from tellwire.core.record.terms import Term
+from tellwire.protocol.addresses import link_of
+from tellwire.protocol.events import AnyEvent, MessageQueued, parse_batch
 from tellwire.protocol.ids import format_id
 from tellwire.protocol.operations.messages import MessageRecord
+
+# -- what a decision asks, and what it gets -------------------------------------------------------------
+
+
+class Query(NamedTuple):
+    """Which messages are wanted, newest first."""
+
+    limit: int
+    bytes_max: int
+    """Of the bodies in one answer; the first message comes whatever its size."""
+    agent: str | None = None
+    """Sent or received by this agent id; empty for the broker's notices."""
+    peer: str | None = None
+    """And the other side is this one; only with `agent`."""
+    link: str | None = None
+    """Said on this link."""
+    since: float = 0.0
+    until: float = 0.0
+    before: int = 0
+    """Only below this sequence; 0 for no bound."""
+    terms: tuple[Term, ...] = ()
+    re: str | None = None
+    """Only direct answers to this message, by its id."""
+    after: int = 0
+    """Above 0: only above this sequence, and the oldest first."""
+
+    def concerns(self, sender: str, recipients: list[str], to: str) -> bool:
+        """Whether such a message passed between those asked for."""
+        if self.link is not None and link_of(to) != self.link:
+            return False
+        if self.agent is None:
+            return True
+        if self.peer is None:
+            return self.agent == sender or self.agent in recipients
+        return (self.agent == sender and self.peer in recipients) or (
+            self.peer == sender and self.agent in recipients
+        )
+
+
+class Entry(NamedTuple):
+    """One event in its place in the journal."""
+
+    seq: int
+    at: float
+    event: AnyEvent
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What the store remembers of a message besides its body."""
+
+    seq: int
+    sender: str
+    sender_name: str
+    to: str
+    recipients: tuple[str, ...]
+    at: float
+
+
+class FinalState(msgspec.Struct, frozen=True):
+    """A receipt in a final state, out of the store."""
+
+    state: str
+    evidence: str
+    at: float
+
+
+class Past(msgspec.Struct, frozen=True):
+    """One page of messages out of the store."""
+
+    messages: list[tuple[Header, MessageRecord]] = []
+    next: int = 0
+    """Go on below this sequence; 0 if nothing older can be found."""
+
+
+# -- what the engine saves ------------------------------------------------------------------------------
 
 
 class StoredMessage(NamedTuple):
@@ -38,7 +114,7 @@ class StoredMessage(NamedTuple):
         return tuple.__new__(cls, row)  # pyright: ignore[reportUnknownMemberType]
 
     def header(self) -> Header:
-        """All but the text."""
+        """The message without its body."""
         recipients = tuple(self.recipients.split())
         return Header(self.seq, self.sender, self.sender_name, self.to, recipients, self.at)
 
@@ -70,16 +146,16 @@ class Commit(NamedTuple):
     messages: list[StoredMessage]
 
 
-class Found(NamedTuple):
-    """One page of an answer to a query."""
+class MessagePage(NamedTuple):
+    """One page of messages that match a query."""
 
     messages: list[StoredMessage]
     next: int = 0
-    """Go on below this sequence; 0 if nothing older can be found."""
+    """Go on below this sequence, or with `after` above it; 0 if nothing more can be found."""
 
 
 class Pruned(NamedTuple):
-    """What a store let go of in one slice."""
+    """What a store deleted in one slice."""
 
     commits: int = 0
     messages: int = 0
@@ -87,3 +163,10 @@ class Pruned(NamedTuple):
     """More may be left to go."""
     freed: dict[str, int] = {}
     """The bytes of the messages that went, by sender."""
+
+
+def entries_of(seq: int, at: float, data: bytes) -> list[Entry]:
+    """The events of one commit, each with its own sequence."""
+    batch = parse_batch(data)
+    first = seq - len(batch) + 1
+    return [Entry(first + place, at, event) for place, event in enumerate(batch)]

@@ -19,7 +19,7 @@ from tellwire.protocol.errors import TellwireError
 QUERY_LENGTH_MAX = 1_000
 TERMS_MAX = 32
 PREFIX_LENGTH_MIN = 3
-"""A shorter beginning stands for so many words that an index is of no use."""
+"""A shorter prefix matches so many words that an index is of no use."""
 
 _PIECE = re.compile(r'"([^"]*)"?|([^\s"]+)')
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -29,7 +29,7 @@ _ACCENTS = range(0x300, 0x370)
 
 
 class Term(NamedTuple):
-    """Words that must stand together; of the last one, with `prefix`, only the beginning is given."""
+    """Words that must follow each other; with `prefix`, the last one is only the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool = False
@@ -93,6 +93,7 @@ def matches(terms: tuple[Term, ...], text: str) -> bool:
 
 
 def _occurs(term: Term, words: list[str], known: set[str]) -> bool:
+    """Whether the words of a term follow each other in a text; the sets are looked at first."""
     *first, last = term.words
     if not all(word in known for word in first) or not (term.prefix or last in known):
         return False
@@ -116,6 +117,7 @@ def searched_text(body: str, *, is_json: bool) -> str:
 
 
 def _gather(value: Any, lines: list[str]) -> None:
+    """Collect the keys and values of a JSON value."""
     if isinstance(value, str):
         lines.append(value)
     elif isinstance(value, dict):

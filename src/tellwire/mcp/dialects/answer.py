@@ -54,6 +54,13 @@ def _harmless(value: Any) -> Any:
     return value
 
 
+def say_reply(reply: Any) -> Answer:
+    """A reply without words of its own: its note, or else its data."""
+    data = plain(reply)
+    shown = msgspec.json.encode(data).decode() if data else "Done."
+    return Answer(neutralise(str(data.get("note") or shown)), data)
+
+
 def in_line(text: str) -> str:
     """A peer's short word, on one line."""
     return " ".join(neutralise(text).split())

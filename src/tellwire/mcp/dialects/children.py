@@ -15,7 +15,6 @@ from tellwire.protocol.operations.children import (
     ChildRecord,
     Children,
     EndedRecord,
-    ListChildren,
     SpawnAgent,
     StopAgent,
 )
@@ -24,11 +23,9 @@ from tellwire.protocol.operations.scopes import (
     ClaimRecord,
     Claims,
     ClaimScope,
-    ListScopes,
     Ownership,
     ReleaseScope,
     Scopes,
-    WhoOwns,
 )
 from tellwire.protocol.relay import ALL
 
@@ -91,15 +88,6 @@ CHILD_TOOLS = (
         set=ALL,
     ),
     Tool(
-        "who_owns",
-        WhoOwns,
-        "Whose a path is, and whether you may write there.",
-        (Argument("path"),),
-        reads=True,
-        set=ALL,
-    ),
-    Tool("list_scopes", ListScopes, "Who may write where.", reads=True, set=ALL),
-    Tool(
         "ask_agent",
         AskAgent,
         "Ask a fresh agent one question and get its answer; it may not write, and is gone then.",
@@ -112,7 +100,6 @@ CHILD_TOOLS = (
         ),
         set=ALL,
     ),
-    Tool("list_children", ListChildren, "Your children and theirs.", reads=True, set=ALL),
 )
 
 ENDED_MAX = 5

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from tellwire.core.mail.modes import mode_rule
+from tellwire.core.mail.framing import mode_rule
 from tellwire.core.state import Agent
 from tellwire.mcp.dialects.answer import ABOUT, Answer, iso, plain
 from tellwire.mcp.dialects.tool import (

@@ -16,9 +16,6 @@ from tellwire.mcp.dialects.tool import OBJECT, PARTS, TEXT_OR_OBJECT, Argument, 
 from tellwire.protocol.operations.agents import (
     AgentList,
     AgentRecord,
-    Done,
-    GetAgent,
-    Heartbeat,
     ListAgents,
     UnregisterAgent,
     UpdateAgent,
@@ -74,6 +71,7 @@ _DIRECT = "On the direct link: what each finally says crosses by itself."
 
 TELLWIRE = Dialect(
     "tellwire",
+    # Words that models pay for, and names and arguments that differ from the operation's.
     (
         Tool(
             "list_peers",
@@ -151,9 +149,6 @@ TELLWIRE = Dialect(
         *CHILD_TOOLS,
         Tool("unsubscribe", Unsubscribe, "Leave a topic.", (Argument("topic"),), repeatable=True, set=ALL),
         Tool(
-            "get_agent", GetAgent, "All that is known of one agent.", (Argument("name"),), reads=True, set=ALL
-        ),
-        Tool(
             "peek_messages",
             PeekMessages,
             "Look at waiting messages without taking them.",
@@ -181,9 +176,6 @@ TELLWIRE = Dialect(
             set=ALL,
         ),
         Tool(
-            "heartbeat", Heartbeat, "A sign of life; any call is one.", reads=True, repeatable=True, set=ALL
-        ),
-        Tool(
             "leave",
             UnregisterAgent,
             "Leave the mesh; mail is kept until you return.",
@@ -194,6 +186,7 @@ TELLWIRE = Dialect(
     ),
     instructions=_INSTRUCTIONS,
     labels=True,
+    whole=True,
 )
 
 
@@ -401,8 +394,3 @@ def say_agent(reply: AgentRecord, *, own: bool) -> Answer:
 def say_topics(reply: Topics) -> Answer:
     """The topics one is subscribed to."""
     return Answer(f"Your topics: {', '.join(reply.topics) or 'none'}.", plain(reply))
-
-
-def say_done(reply: Done) -> Answer:
-    """Confirm an operation that returns no data."""
-    return Answer(reply.note or "Done.", plain(reply))

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
-from tellwire.protocol.operations.base import Operation
+import msgspec
+
+from tellwire.protocol.docs import field_docs, summary
+from tellwire.protocol.operations import OPERATIONS
+from tellwire.protocol.operations.base import MCP, Operation
 from tellwire.protocol.relay import ALL, CORE
 
 ANY_CLIENT = "{clients}"
@@ -79,8 +84,31 @@ class Dialect(NamedTuple):
     reply_with: str = "agent_send"
     labels: bool = False
     """Peers' messages end with the session's own word, which the instructions tell."""
+    whole: bool = False
+    """All of its tools are all that MCP offers: those missing in its table are made from the operations."""
 
 
 def tools_of(dialect: Dialect, wanted: str) -> dict[str, Tool]:
     """The tools of a dialect: the core set, or all."""
-    return {tool.name: tool for tool in dialect.tools if wanted == ALL or tool.set == CORE}
+    tools = (*dialect.tools, *_rest_of(dialect)) if wanted == ALL else dialect.tools
+    return {tool.name: tool for tool in tools if wanted == ALL or tool.set == CORE}
+
+
+def _rest_of(dialect: Dialect) -> list[Tool]:
+    """A tool for each operation that the table of the dialect leaves out, if it is to have them all."""
+    known = {tool.operation for tool in dialect.tools}
+    wanted = [kind for kind in OPERATIONS.values() if MCP in kind.surfaces and kind not in known]
+    return [tool_for(kind) for kind in wanted] if dialect.whole else []
+
+
+@cache
+def tool_for(operation: type[Operation[Any]]) -> Tool:
+    """The tool of an operation, in the operation's own words: its name, its documentation, all its fields.
+
+    A request id is not among its arguments: it comes with the call.
+    """
+    docs = field_docs(operation)
+    names = [field.name for field in msgspec.structs.fields(operation)]
+    names = [name for name in names if name != "key" or not operation.repeats]
+    arguments = tuple(Argument(name, docs.get(name, "")) for name in names)
+    return Tool(operation.word(), operation, summary(operation), arguments, reads=operation.reads, set=ALL)

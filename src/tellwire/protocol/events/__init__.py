@@ -15,7 +15,7 @@ import msgspec
 from tellwire.protocol.events.base import Audience, Event
 from tellwire.protocol.events.base import second_word as _second_word
 from tellwire.protocol.events.base import word as _word
-from tellwire.protocol.events.children import LineageEvent
+from tellwire.protocol.events.children import ChildEvent
 from tellwire.protocol.events.links import ConversationEvent
 from tellwire.protocol.operations.base import snake_case
 
@@ -251,7 +251,7 @@ AnyEvent: TypeAlias = (
     | TopicLeft
     | ConversationEvent
     | CallRefused
-    | LineageEvent
+    | ChildEvent
 )
 
 EVENTS: dict[str, type[Event]] = {snake_case(kind.__name__): kind for kind in AnyEvent.__args__}
@@ -283,7 +283,6 @@ _encoder = msgspec.json.Encoder()
 
 
 def format_batch(events: list[AnyEvent]) -> bytes:
-    """Encode the events of one commit."""
     return _encoder.encode(events)
 
 

@@ -11,14 +11,14 @@ from tellwire.protocol.operations.base import snake_case
 
 
 class Audience(Enum):
-    """Who an event is for."""
+    """Whether agents are told of an event, or only the registry and people."""
 
     AGENT = "agent"
     CONTROL = "control"
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True):
-    """One fact. Its sequence number is its place in the journal, where it stands as `[word, field, ...]`."""
+    """One fact. Its sequence number is its place in the journal, which has it as `[word, field, ...]`."""
 
     audience: ClassVar[Audience]
     version: ClassVar[int] = 1

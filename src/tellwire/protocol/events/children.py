@@ -167,7 +167,7 @@ class ChildEnded(Event, tag=word, frozen=True, array_like=True):
     """`asked`, `exited` or `killed`."""
 
 
-LineageEvent: TypeAlias = (
+ChildEvent: TypeAlias = (
     PeersJoined
     | PeersParted
     | PolicySet

@@ -28,8 +28,8 @@ class TurnEnded(Event, tag=_word, frozen=True, array_like=True):
     """Nothing but an acknowledgement was said."""
 
 
-class Seat(msgspec.Struct, frozen=True, array_like=True):
-    """A member of a link as it joins."""
+class NewMember(msgspec.Struct, frozen=True, array_like=True):
+    """An agent as it joins a link."""
 
     agent: str
     name: str
@@ -42,7 +42,7 @@ class LinkOpened(Event, tag=_word, frozen=True, array_like=True):
     """A conversation of several agents began; its id is this event's sequence."""
 
     audience = Audience.CONTROL
-    members: list[Seat]
+    members: list[NewMember]
     direct: bool = False
     opener: str = ""
     """The agent's id, or `operator` or `script`."""
@@ -53,7 +53,7 @@ class LinkJoined(Event, tag=_word, frozen=True, array_like=True):
 
     audience = Audience.CONTROL
     link: str
-    member: Seat
+    member: NewMember
     by: str = ""
 
 

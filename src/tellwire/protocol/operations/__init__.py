@@ -18,7 +18,8 @@ from tellwire.protocol.operations.audit import AcknowledgeLosses, ReadAudit
 from tellwire.protocol.operations.base import Operation
 from tellwire.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
 from tellwire.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
-from tellwire.protocol.operations.feed import WatchFeed
+from tellwire.protocol.operations.explain import ExplainMessage, GetMessage, ReadThread
+from tellwire.protocol.operations.feed import Overview, ReportActivity, WatchFeed
 from tellwire.protocol.operations.history import PurgeHistory, ReadHistory, SearchMessages
 from tellwire.protocol.operations.links import (
     AddMember,
@@ -42,7 +43,7 @@ from tellwire.protocol.operations.needs import AnswerMessage, ListNeeds
 from tellwire.protocol.operations.peers import ListPeers, MeshPolicy, RegisterPeer, RemovePeer, SendToPeer
 from tellwire.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
 from tellwire.protocol.operations.sessions import GetSessionData
-from tellwire.protocol.operations.topics import Subscribe, Unsubscribe
+from tellwire.protocol.operations.topics import ListTopics, Subscribe, Unsubscribe
 
 AnyOperation: TypeAlias = (
     RegisterAgent
@@ -62,6 +63,7 @@ AnyOperation: TypeAlias = (
     | AnswerMessage
     | Subscribe
     | Unsubscribe
+    | ListTopics
     | RegisterPeer
     | RemovePeer
     | ListPeers
@@ -86,6 +88,9 @@ AnyOperation: TypeAlias = (
     | Listen
     | Unlisten
     | MarkCheckpoint
+    | GetMessage
+    | ExplainMessage
+    | ReadThread
     | ReadHistory
     | SearchMessages
     | PurgeHistory
@@ -93,6 +98,8 @@ AnyOperation: TypeAlias = (
     | ReadAudit
     | AcknowledgeLosses
     | WatchFeed
+    | Overview
+    | ReportActivity
     | BrokerStatus
     | Diagnose
     | StopBroker

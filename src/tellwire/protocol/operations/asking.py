@@ -26,6 +26,9 @@ class AskAgent(Operation[Answered], frozen=True, kw_only=True):
     reply = Answered
     callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
+    runs = "deferred"
+    repeats = True
+    path_fields = ("cwd",)
     client: str
     """Which agent CLI; `command` for any other program."""
     question: str

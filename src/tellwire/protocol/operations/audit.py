@@ -27,6 +27,8 @@ class Audit(Reply, frozen=True, kw_only=True):
     """There are more rows in the requested direction."""
     head: str = ""
     """The hash of the newest commit, in hex; `audit --verify --head` can check the past against it later."""
+    next: int = 0
+    """If there are more rows: the `after` or `before` to continue with; even an empty page may have one."""
 
 
 class Acknowledged(Reply, frozen=True, kw_only=True):
@@ -55,3 +57,7 @@ class ReadAudit(Operation[Audit], frozen=True, kw_only=True):
     before: int = 0
     """Only rows before this event; 0 for no bound."""
     limit: int = 100
+    types: list[str] = []
+    """Only events of these types, such as `message_queued`."""
+    agent: str | None = None
+    """Only events that concern this agent."""

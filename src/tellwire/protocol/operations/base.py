@@ -1,12 +1,13 @@
-"""What every operation declares: fields, a reply type, who may call it, and which surfaces offer it.
+"""What every operation declares: fields, a reply type, who may call it, how it runs, which surfaces offer it.
 
-Tests compare the surfaces (SDK, CLI, MCP) with these declarations; no surface decides anything.
+The surfaces (SDK, CLI, MCP) are built from these declarations; no surface decides anything.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -24,6 +25,8 @@ SDK = "sdk"
 CLI = "cli"
 MCP = "mcp"
 ALL_SURFACES = frozenset({SDK, CLI, MCP})
+
+Runs: TypeAlias = Literal["tick", "exclusive", "deferred"]
 
 R = TypeVar("R")
 
@@ -54,6 +57,33 @@ class Operation(
     surfaces: ClassVar[frozenset[str]] = ALL_SURFACES
     reads: ClassVar[bool] = False
     """It changes nothing, so it is answered at once, without a commit."""
+    runs: ClassVar[Runs] = "tick"
+    """`tick`: with others in one commit. `exclusive`: in a tick that finds nothing uncommitted.
+    `deferred`: it is begun, and answered later, off the event loop.
+    """
+    repeats: ClassVar[bool] = False
+    """It has a `key`, the caller's request id: a repeat with the same key is harmless."""
+    path_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that hold a path, an object with a `path`, or a list of these; `cwd` is the working folder."""
+
+    def resolved(self, cwd: str, canonical: Callable[[str, str], str]) -> Self:
+        """The same operation, its paths made absolute as seen from `cwd`.
+
+        Rules about paths compare text only, so every surface resolves them before it asks.
+        """
+
+        def resolve(value: Any) -> Any:
+            if isinstance(value, str):
+                return canonical(value, cwd)
+            if isinstance(value, msgspec.Struct):
+                return msgspec.structs.replace(value, path=canonical(cast("Any", value).path, cwd))
+            return [resolve(each) for each in cast("Sequence[Any]", value)]
+
+        values = {name: getattr(self, name) for name in self.path_fields}
+        if "cwd" in values:
+            values["cwd"] = values["cwd"] or cwd
+        changes = {name: resolve(value) for name, value in values.items() if value is not None}
+        return msgspec.structs.replace(self, **changes) if changes else self
 
     @classmethod
     def word(cls) -> str:

@@ -56,6 +56,9 @@ class SpawnAgent(Operation[ChildRecord], frozen=True, kw_only=True):
     reply = ChildRecord
     callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
+    runs = "deferred"
+    repeats = True
+    path_fields = ("scope", "cwd")
     name: str
     client: str
     """Which agent CLI; `command` for any other program."""

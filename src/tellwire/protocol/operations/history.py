@@ -24,13 +24,13 @@ class HistoryRecord(Reply, frozen=True, kw_only=True, rename={"sender": "from", 
 
 
 class History(Reply, frozen=True, kw_only=True):
-    """Messages, newest first."""
+    """Messages, newest first; with `after`, oldest first."""
 
     messages: list[HistoryRecord] = []
     more: bool = False
-    """There may be older ones; continue with `next`. Even an empty page may be followed by more."""
+    """There may be more; continue with `next`. Even an empty page may be followed by more."""
     next: str = ""
-    """The `before` for the next page."""
+    """The `before` for the next page; if `after` was asked for, that."""
 
 
 class ReadHistory(Operation[History], frozen=True, kw_only=True):
@@ -51,6 +51,8 @@ class ReadHistory(Operation[History], frozen=True, kw_only=True):
     before: str | None = None
     """Only messages older than this one."""
     limit: int = 50
+    after: str | None = None
+    """Only messages newer than this one, and the oldest first."""
 
 
 class SearchMessages(Operation[History], frozen=True, kw_only=True):
@@ -69,6 +71,7 @@ class SearchMessages(Operation[History], frozen=True, kw_only=True):
     until: float = 0.0
     before: str | None = None
     limit: int = 50
+    after: str | None = None
 
 
 class Purged(Reply, frozen=True, kw_only=True):
@@ -88,4 +91,5 @@ class PurgeHistory(Operation[Purged], frozen=True, kw_only=True):
     reply = Purged
     callers: ClassVar[frozenset[str]] = frozenset({OPERATOR, SCRIPT})
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
+    runs = "exclusive"
     older_than_s: float

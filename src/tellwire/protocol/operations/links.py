@@ -128,6 +128,8 @@ class LinkHistory(Operation[History], frozen=True, kw_only=True):
     reply = History
     reads = True
     link: str
+    """Its id, such as l4f2k."""
     before: str | None = None
     """Only messages older than this one."""
     limit: int = 50
+    """At most 200."""

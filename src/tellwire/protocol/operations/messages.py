@@ -70,6 +70,7 @@ class SendMessage(Operation[Sent], frozen=True, kw_only=True):
 
     reply = Sent
     callers: ClassVar[frozenset[str]] = SPEAKERS
+    repeats = True
     to: str | list[str]
     body: Json
     re: str | None = None

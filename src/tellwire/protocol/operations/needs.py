@@ -49,6 +49,7 @@ class AnswerMessage(Operation[Sent], frozen=True, kw_only=True):
     reply = Sent
     callers: ClassVar[frozenset[str]] = frozenset({OPERATOR})
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
+    repeats = True
     id: str
     body: str
     key: str = ""

@@ -69,6 +69,7 @@ class SendToPeer(Operation[Sent], frozen=True, kw_only=True):
     reply = Sent
     callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, MCP})
+    repeats = True
     to: str
     """The peer's name."""
     body: Json

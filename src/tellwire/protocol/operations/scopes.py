@@ -74,6 +74,7 @@ class ClaimScope(Operation[Claims], frozen=True, kw_only=True):
     reply = Claims
     callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
+    path_fields = ("rules",)
     rules: Sequence[ScopeRule | str]
     """A plain path means: write there and below."""
     for_s: float | None = None
@@ -86,6 +87,7 @@ class ReleaseScope(Operation[Claims], frozen=True, kw_only=True):
     reply = Claims
     callers: ClassVar[frozenset[str]] = SPEAKERS
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
+    path_fields = ("paths",)
     paths: list[str] = []
     """Empty: all of them."""
 
@@ -116,6 +118,7 @@ class WhoOwns(Operation[Ownership], frozen=True, kw_only=True):
     reply = Ownership
     reads = True
     surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI, MCP})
+    path_fields = ("path",)
     path: str
 
 

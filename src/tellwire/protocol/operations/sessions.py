@@ -29,6 +29,7 @@ class GetSessionData(Operation[SessionData], frozen=True, kw_only=True):
 
     reply = SessionData
     reads = True
+    runs = "deferred"
     agent: str
     since: float = 0.0
     """Only entries from this time on, in seconds since 1970."""

@@ -19,7 +19,7 @@ import msgspec
 from tellwire.sessions.doors.plugin_poll import PluginDoor
 from tellwire.sessions.listening import Listens, listener, on_our_clock
 from tellwire.sessions.starts import read_payload
-from tellwire.sessions.tracker import Hooks
+from tellwire.sessions.tracker import SessionTracker
 from tellwire.sessions.write_guard import Guarding
 
 log = logging.getLogger("tellwire.hooks")
@@ -51,7 +51,7 @@ class HttpTimes(msgspec.Struct, frozen=True, kw_only=True):
 class Doorkeeper(Protocol):
     """Counts connections and limits those without a token."""
 
-    def welcome(self, caller: HttpHooks) -> None:
+    def welcome(self, caller: HttpConnection) -> None:
         """A request with the token arrived: the connection is trusted."""
         ...
 
@@ -59,34 +59,102 @@ class Doorkeeper(Protocol):
         """A request without the token arrived."""
         ...
 
-    def forget(self, caller: HttpHooks) -> None:
+    def forget(self, caller: HttpConnection) -> None:
         """Stop counting a closed connection."""
         ...
 
 
-class HttpHooks(asyncio.Protocol):
+class HttpAccess:
+    """Who may ask: requests with the installation's token, for our own address, and not by a web page."""
+
+    def __init__(self, token: str, port: int) -> None:
+        self._token = token.encode()
+        self._hosts = {f"127.0.0.1:{port}".encode(), f"localhost:{port}".encode()}
+
+    def proof(self, request: h11.Request) -> bytes:
+        """That we know the token, for one nonce; empty if that is not what is asked, or by a web page."""
+        nonce = request.target.removeprefix(PROOF_PATH)
+        bodiless = all(name not in (b"content-length", b"transfer-encoding") for name, _ in request.headers)
+        if request.method != b"GET" or not request.target.startswith(PROOF_PATH) or not bodiless:
+            return b""
+        if len(nonce) > NONCE_BYTES_MAX or not self._is_near(dict(request.headers)):
+            return b""
+        return hmac.digest(self._token, b"tellwire broker " + nonce, "sha256").hex().encode()
+
+    def _is_near(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a request is for our own address, and not by a web page."""
+        return headers.get(b"host") in self._hosts and b"origin" not in headers
+
+    def refusal(self, request: h11.Request) -> int:
+        """The status by which a request is refused; 0 if it may be served."""
+        headers = {name.lower(): value for name, value in request.headers}
+        if not self._is_near(headers):
+            return 403
+        if not hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + self._token):
+            return 401
+        if request.method != b"POST":
+            return 405
+        return 0 if request.target.startswith((PATH, POLL_PATH)) else 404
+
+
+class HookResponder:
+    """Answers hooks and polls that came over HTTP, whichever connection they came on."""
+
+    def __init__(
+        self, tracker: SessionTracker, guarding: Guarding, plugins: PluginDoor, *, answer_s: float
+    ) -> None:
+        self._tracker = tracker
+        self._guarding = guarding
+        self._plugins = plugins
+        self._answer_s = answer_s
+        self.run = tracker.run
+
+    async def answer(
+        self,
+        target: bytes,
+        data: bytes,
+        *,
+        cut: bool,
+        transport: asyncio.Transport | None,
+        gone: asyncio.Future[None],
+    ) -> bytes:
+        """The body of the answer to one request; `gone` is done when its connection is."""
+        client = target.split(b"/", 2)[2].decode("ascii", "replace")
+        try:
+            payload = read_payload(data, cut=cut)
+            listens = listener(transport, on_our_clock(payload.get("until_ms")))
+            if target.startswith(POLL_PATH):
+                answer = await self._plugins.wait(client, payload, gone, listens)
+            else:
+                async with asyncio.timeout(self._answer_s):
+                    answer = await self._handle(client, payload, listens)
+        except (ValueError, TimeoutError) as error:
+            self._tracker.faults.note(client[:40], error)
+            log.warning("a hook of %s could not be served: %s", client[:40], str(error)[:200])
+            return b""
+        except Exception:
+            log.exception("a hook of %s failed", client[:40])
+            return b""
+        return msgspec.json.encode(answer) if answer else b""
+
+    async def _handle(
+        self, client: str, payload: Mapping[str, Any], listens: Listens
+    ) -> dict[str, Any] | None:
+        if self._plugins.serves(client):
+            return await self._plugins.tell(client, payload, listens)
+        return await self._guarding.handle(client, payload, None, listens)
+
+
+class HttpConnection(asyncio.Protocol):
     """One connection of a client; it may bring many hooks, one after another."""
 
     def __init__(
-        self,
-        door: Doorkeeper,
-        hooks: Hooks,
-        guarding: Guarding,
-        plugins: PluginDoor,
-        *,
-        token: str,
-        port: int,
-        answer_s: float,
-        times: HttpTimes,
+        self, door: Doorkeeper, access: HttpAccess, responder: HookResponder, times: HttpTimes
     ) -> None:
-        self._answer_s = answer_s
         self._times = times
         self._door = door
-        self._hooks = hooks
-        self._guarding = guarding
-        self._plugins = plugins
-        self._token = token.encode()
-        self._hosts = {f"127.0.0.1:{port}".encode(), f"localhost:{port}".encode()}
+        self._access = access
+        self._responder = responder
         self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_HEAD_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._request: h11.Request | None = None
@@ -154,17 +222,17 @@ class HttpHooks(asyncio.Protocol):
             elif isinstance(event, h11.EndOfMessage):
                 self._busy = True
                 self.deadline = float("inf")
-                self._hooks.run(self._serve())
+                self._responder.run(self._serve())
             else:
                 return
 
     def _begin(self, request: h11.Request) -> None:
         """The head is there: the rest is waited for only if it is ours."""
         self._request = None
-        if proof := self._proof(request):
+        if proof := self._access.proof(request):
             self._say(200, proof)
             return
-        if status := self._refusal(request):
+        if status := self._access.refusal(request):
             self._door.refuse()
             self._say(status, b"", more=[("connection", "close")])
             self._close()
@@ -181,7 +249,12 @@ class HttpHooks(asyncio.Protocol):
             self._close()
 
     async def _serve(self) -> None:
-        answer = await self._answer(cast("h11.Request", self._request))
+        cut = self._size > BODY_BYTES_MAX
+        data = bytes(self._body[:HEAD_BYTES]) if cut else bytes(self._body)
+        target = cast("h11.Request", self._request).target
+        answer = await self._responder.answer(
+            target, data, cut=cut, transport=self._transport, gone=self._gone
+        )
         if self._transport is None or self._is_over:
             return
         self._say(200, answer)
@@ -211,58 +284,6 @@ class HttpHooks(asyncio.Protocol):
         transport = self._transport
         if transport is not None and transport.is_reading() != on:
             (transport.resume_reading if on else transport.pause_reading)()
-
-    def _proof(self, request: h11.Request) -> bytes:
-        """That we know the token, for one nonce; empty if that is not what is asked, or by a web page."""
-        nonce = request.target.removeprefix(PROOF_PATH)
-        bodiless = all(name not in (b"content-length", b"transfer-encoding") for name, _ in request.headers)
-        if request.method != b"GET" or not request.target.startswith(PROOF_PATH) or not bodiless:
-            return b""
-        if len(nonce) > NONCE_BYTES_MAX or not self._is_near(dict(request.headers)):
-            return b""
-        return hmac.digest(self._token, b"tellwire broker " + nonce, "sha256").hex().encode()
-
-    def _is_near(self, headers: Mapping[bytes, bytes]) -> bool:
-        """Whether a request is for our own address, and not by a web page."""
-        return headers.get(b"host") in self._hosts and b"origin" not in headers
-
-    def _refusal(self, request: h11.Request) -> int:
-        headers = {name.lower(): value for name, value in request.headers}
-        if not self._is_near(headers):
-            return 403
-        if not hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + self._token):
-            return 401
-        if request.method != b"POST":
-            return 405
-        return 0 if request.target.startswith((PATH, POLL_PATH)) else 404
-
-    async def _answer(self, request: h11.Request) -> bytes:
-        client = request.target.split(b"/", 2)[2].decode("ascii", "replace")
-        cut = self._size > BODY_BYTES_MAX
-        data = bytes(self._body[:HEAD_BYTES]) if cut else bytes(self._body)
-        try:
-            payload = read_payload(data, cut=cut)
-            listens = listener(self._transport, on_our_clock(payload.get("until_ms")))
-            if request.target.startswith(POLL_PATH):
-                answer = await self._plugins.wait(client, payload, self._gone, listens)
-            else:
-                async with asyncio.timeout(self._answer_s):
-                    answer = await self._handle(client, payload, listens)
-        except (ValueError, TimeoutError) as error:
-            self._hooks.fault(client[:40], error)
-            log.warning("a hook of %s could not be served: %s", client[:40], str(error)[:200])
-            return b""
-        except Exception:
-            log.exception("a hook of %s failed", client[:40])
-            return b""
-        return msgspec.json.encode(answer) if answer else b""
-
-    async def _handle(
-        self, client: str, payload: Mapping[str, Any], listens: Listens
-    ) -> dict[str, Any] | None:
-        if self._plugins.serves(client):
-            return await self._plugins.tell(client, payload, listens)
-        return await self._guarding.handle(client, payload, None, listens)
 
     def _close(self) -> None:
         self._is_over = True

@@ -8,17 +8,17 @@ import time
 
 import msgspec
 
-from tellwire.broker.server import Server, Visit
+from tellwire.broker.registrations import Connections, Visit
 from tellwire.clients import is_headless
 from tellwire.core.agents.speaking import REAPERS
 from tellwire.core.state import Agent
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import PathRecord
 from tellwire.protocol.relay import HookHello
-from tellwire.sessions.client_session import Book
+from tellwire.sessions.client_session import ClientSession
 from tellwire.sessions.listening import listener, never
 from tellwire.sessions.starts import read_payload
-from tellwire.sessions.tracker import Hooks
+from tellwire.sessions.tracker import SessionTracker
 from tellwire.sessions.write_guard import Guarding
 from tellwire.system.processes import INIT, ancestry, started_at
 
@@ -33,55 +33,60 @@ class HookDoor:
     """Hooks that come over our own socket."""
 
     def __init__(
-        self, hooks: Hooks, guarding: Guarding, server: Server, *, answer_s: float = ANSWER_S
+        self,
+        tracker: SessionTracker,
+        guarding: Guarding,
+        connections: Connections,
+        *,
+        answer_s: float = ANSWER_S,
     ) -> None:
-        self._hooks = hooks
+        self._tracker = tracker
         self._guarding = guarding
-        self._server = server
+        self._connections = connections
         self._answer_s = answer_s
 
     def admit(self, visit: Visit) -> None:
         """Take a hook's connection over."""
         if visit.hello.hook is None:
             raise AssertionError("not a hook")
-        guest = HookGuest(
-            self._hooks,
+        connection = HookConnection(
+            self._tracker,
             self._guarding,
-            self._server,
+            self._connections,
             visit,
             visit.hello.hook,
             answer_s=self._answer_s,
         )
-        visit.transport.set_protocol(guest)
-        guest.data_received(visit.data)
+        visit.transport.set_protocol(connection)
+        connection.data_received(visit.data)
 
 
-class HookGuest(asyncio.Protocol):
+class HookConnection(asyncio.Protocol):
     """One hook: its payload in, one answer out."""
 
     def __init__(
         self,
-        hooks: Hooks,
+        tracker: SessionTracker,
         guarding: Guarding,
-        server: Server,
+        connections: Connections,
         visit: Visit,
         hello: HookHello,
         *,
         answer_s: float,
     ) -> None:
         self._answer_s = answer_s
-        self._hooks = hooks
+        self._tracker = tracker
         self._guarding = guarding
-        self._server = server
+        self._connections = connections
         self._transport = visit.transport
         self._hello = hello
-        self._words = [process.key for process in ancestry(visit.pid)]
-        self._listens = hello.listens and bool(self._words)  # a hook without a process gave up long ago
+        self._processes = [process.key for process in ancestry(visit.pid)]
+        self._listens = hello.listens and bool(self._processes)  # a hook without a process gave up long ago
         self._data = bytearray()
         self._served = False
         self.since = time.monotonic()
-        server.connections.add(self)
-        server.waiting.add(self)
+        connections.add(self)
+        connections.start_deadline(self)
 
     def data_received(self, data: bytes) -> None:
         """Gather the payload; what comes behind it is nothing."""
@@ -90,15 +95,15 @@ class HookGuest(asyncio.Protocol):
         self._data += data[: self._hello.bytes - len(self._data)]
         if len(self._data) == self._hello.bytes:
             self._served = True
-            self._server.waiting.discard(self)
-            self._hooks.run(self._serve())
+            self._connections.clear_deadline(self)
+            self._tracker.run(self._serve())
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The hook is gone; what it was given is judged by the transcript, not by that."""
         del exc
-        self._server.connections.discard(self)
-        self._server.waiting.discard(self)
-        self._hooks.go_on()  # if it gave up, it has left a mark; here we are again
+        self._connections.discard(self)
+        self._connections.clear_deadline(self)
+        self._tracker.go_on()  # if it gave up, it has left a file for later hooks; we answer again
 
     async def _serve(self) -> None:
         answer = None
@@ -106,9 +111,9 @@ class HookGuest(asyncio.Protocol):
         try:
             payload = read_payload(bytes(self._data[: self._hello.bytes]), cut=self._hello.cut)
             async with asyncio.timeout(self._answer_s):
-                answer = await self._guarding.handle(self._hello.client, payload, self._words, listens)
+                answer = await self._guarding.handle(self._hello.client, payload, self._processes, listens)
         except (ValueError, TimeoutError) as error:
-            self._hooks.fault(self._hello.client, error)
+            self._tracker.faults.note(self._hello.client, error)
             log.warning("a hook of %s could not be served: %s", self._hello.client, str(error)[:200])
         except Exception:
             log.exception("a hook of %s failed", self._hello.client)
@@ -116,7 +121,7 @@ class HookGuest(asyncio.Protocol):
             self._transport.write(msgspec.json.encode(answer))
         self._transport.close()
         self.since = time.monotonic()
-        self._server.waiting.add(self)
+        self._connections.start_deadline(self)
 
     def dismiss(self, error: TellwireError) -> None:
         """Close; a hook without an answer is harmless."""
@@ -131,65 +136,63 @@ class HookGuest(asyncio.Protocol):
 class WaiterDoor:
     """Waiters beside idle clients: one for each client process, none in headless runs."""
 
-    def __init__(self, hooks: Hooks, server: Server) -> None:
-        self._hooks = hooks
-        self._server = server
-        self._waiters: dict[str, WaiterGuest] = {}
+    def __init__(self, tracker: SessionTracker, connections: Connections) -> None:
+        self._tracker = tracker
+        self._connections = connections
+        self._waiters: dict[str, WaiterConnection] = {}
         """By the client's process."""
 
     def admit(self, visit: Visit) -> None:
         """Take a waiter's connection over, or send it home."""
         chain = ancestry(visit.pid)
-        guest = WaiterGuest(self, visit, [process.key for process in chain])
-        visit.transport.set_protocol(guest)
+        connection = WaiterConnection(self, visit, [process.key for process in chain])
+        visit.transport.set_protocol(connection)
         orphan = len(chain) < 2 or chain[1].pid == INIT or chain[1].name in REAPERS
-        if orphan or is_headless(chain[1].pid) or self._has_younger(guest):
-            guest.end(b"0\n")
+        if orphan or is_headless(chain[1].pid) or self._has_younger(connection):
+            connection.end(b"0\n")
             return
-        if (older := self._waiters.get(guest.client)) is not None:
+        if (older := self._waiters.get(connection.client)) is not None:
             older.end(b"0\n")
-        self._waiters[guest.client] = guest
-        self._server.connections.add(guest)
-        guest.data_received(visit.data)
-        for agent in self._hooks.agents():
-            if agent.owner == guest.client and self._hooks.has_reason(agent):
-                self._hooks.mail(agent.id)
+        self._waiters[connection.client] = connection
+        self._connections.add(connection)
+        connection.data_received(visit.data)
+        self._tracker.wake_agents_of(connection.client)
 
-    def _has_younger(self, guest: WaiterGuest) -> bool:
+    def _has_younger(self, connection: WaiterConnection) -> bool:
         """Whether a waiter of the same client began later: after /clear an older one's session is over."""
-        there = self._waiters.get(guest.client)
-        return there is not None and there.since > guest.since
+        there = self._waiters.get(connection.client)
+        return there is not None and there.since > connection.since
 
-    def hear(self, guest: WaiterGuest, data: bytes) -> None:
+    def hear(self, connection: WaiterConnection, data: bytes) -> None:
         """What a waiter was started with: it tells whose it is, to every broker."""
-        hello = guest.hello
+        hello = connection.hello
         try:
             payload = read_payload(data, cut=hello.cut)
-            self._hooks.meet(hello.client, payload, guest.words, guest.since)
+            self._tracker.meet(hello.client, payload, connection.processes, connection.since)
         except ValueError as error:
-            self._hooks.fault(hello.client, error)
+            self._tracker.faults.note(hello.client, error)
 
-    def leave(self, guest: WaiterGuest) -> None:
+    def leave(self, connection: WaiterConnection) -> None:
         """Forget a waiter that has ended."""
-        self._server.connections.discard(guest)
-        if self._waiters.get(guest.client) is guest:
-            del self._waiters[guest.client]
+        self._connections.discard(connection)
+        if self._waiters.get(connection.client) is connection:
+            del self._waiters[connection.client]
 
-    async def wake(self, book: Book, agent: Agent) -> bool:
+    async def wake(self, session: ClientSession, agent: Agent) -> bool:
         """Hand all that waits to the agent's waiter, if it has one."""
-        guest = self._waiters.get(agent.owner)
-        if guest is None or not guest.listens():
+        connection = self._waiters.get(agent.owner)
+        if connection is None or not connection.listens():
             return False
-        fetched = await self._hooks.fetch_to_wake(book, "wake", WAITER)
+        fetched = await self._tracker.fetcher.fetch_to_wake(session, "wake", WAITER)
         if not fetched.text:
             return False
-        guest = self._waiters.get(agent.owner)
-        if guest is None or not guest.listens():  # it ended meanwhile
-            self._hooks.give_back(book, fetched.call)
+        connection = self._waiters.get(agent.owner)
+        if connection is None or not connection.listens():  # it ended meanwhile
+            self._tracker.fetcher.give_back(session, fetched.call)
             return False
-        self.leave(guest)
-        book.glimpse = fetched.line
-        guest.end(b"2 " + fetched.text.encode())
+        self.leave(connection)
+        session.wakes.glimpse = fetched.line
+        connection.end(b"2 " + fetched.text.encode())
         return True
 
     def path_of(self, agent: Agent) -> PathRecord:
@@ -199,10 +202,10 @@ class WaiterDoor:
         return PathRecord(name=WAITER, works=works, note=note, wakes=True)
 
 
-class WaiterGuest(asyncio.Protocol):
+class WaiterConnection(asyncio.Protocol):
     """One waiter; it says whose it is, and is told once."""
 
-    def __init__(self, door: WaiterDoor, visit: Visit, words: list[str]) -> None:
+    def __init__(self, door: WaiterDoor, visit: Visit, processes: list[str]) -> None:
         if visit.hello.waiter is None:
             raise AssertionError("not a waiter")
         self._door = door
@@ -211,10 +214,10 @@ class WaiterGuest(asyncio.Protocol):
         self._data = bytearray()
         self._heard = False
         self.hello = visit.hello.waiter
-        self.words = words
-        self.client = words[1] if len(words) > 1 else ""
+        self.processes = processes
+        self.client = processes[1] if len(processes) > 1 else ""
         """The client's process."""
-        self.since = started_at(words[0]) if words else 0.0
+        self.since = started_at(processes[0]) if processes else 0.0
 
     def data_received(self, data: bytes) -> None:
         """Gather its payload; those of earlier versions have none."""

@@ -12,8 +12,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from tellwire.broker.server import Strangers
-from tellwire.sessions.doors.hook_http import HttpHooks, HttpTimes
+from tellwire.sessions.doors.hook_http import HttpConnection, HttpTimes
 from tellwire.system.tasks import Tasks
 
 HOST = "127.0.0.1"
@@ -29,19 +28,20 @@ class HttpDoor:
     def __init__(
         self,
         port: int,
-        make: Callable[[HttpDoor], HttpHooks],
-        strangers: Strangers,
+        make: Callable[[HttpDoor], HttpConnection],
+        note: Callable[[str], None],
         *,
         connections_max: int,
         times: HttpTimes,
     ) -> None:
         self._times = times
         self._make = make
-        self._strangers = strangers
+        self._note = note
+        """Counts who is turned away, by reason, for the log."""
         self._connections_max = connections_max
-        self._callers: dict[HttpHooks, None] = {}
+        self._callers: dict[HttpConnection, None] = {}
         """All that have a descriptor."""
-        self._unknown: dict[HttpHooks, None] = {}
+        self._unknown: dict[HttpConnection, None] = {}
         """Of them those without a token, the oldest first."""
         self._tasks = Tasks()
         self._loop = asyncio.get_running_loop()
@@ -60,15 +60,15 @@ class HttpDoor:
         for caller in [each for each in self._callers if each.deadline < now]:
             self._drop(caller, "by HTTP that stopped in the middle of a request or never began one")
 
-    def welcome(self, caller: HttpHooks) -> None:
+    def welcome(self, caller: HttpConnection) -> None:
         """A request with the token has come."""
         self._unknown.pop(caller, None)
 
     def refuse(self) -> None:
         """A request without it has."""
-        self._strangers.note("by HTTP without our token, Host or path")
+        self._note("by HTTP without our token, Host or path")
 
-    def forget(self, caller: HttpHooks) -> None:
+    def forget(self, caller: HttpConnection) -> None:
         """A connection is over."""
         self._callers.pop(caller, None)
         self._unknown.pop(caller, None)
@@ -82,7 +82,7 @@ class HttpDoor:
             except ConnectionError:
                 continue
             except OSError:
-                self._strangers.note("by HTTP for want of descriptors")
+                self._note("by HTTP for want of descriptors")
                 self._loop.remove_reader(self._socket)
                 self._loop.call_later(self._times.pause_s, self._resume)
                 return
@@ -98,13 +98,13 @@ class HttpDoor:
             self._drop(next(iter(self._unknown)), "by HTTP that held up others")
         elif crowded:
             sock.close()
-            self._strangers.note("by HTTP beyond the bound of connections")
+            self._note("by HTTP beyond the bound of connections")
             return
         caller = self._make(self)
         self._callers[caller] = self._unknown[caller] = None
         self._tasks.run(self._take(sock, caller))
 
-    async def _take(self, sock: socket.socket, caller: HttpHooks) -> None:
+    async def _take(self, sock: socket.socket, caller: HttpConnection) -> None:
         try:
             sock.setblocking(False)
             await self._loop.connect_accepted_socket(lambda: caller, sock)
@@ -112,8 +112,8 @@ class HttpDoor:
             sock.close()
             self.forget(caller)
 
-    def _drop(self, caller: HttpHooks, reason: str) -> None:
+    def _drop(self, caller: HttpConnection, reason: str) -> None:
         if caller in self._unknown:
-            self._strangers.note(reason)
+            self._note(reason)
         self._unknown.pop(caller, None)
         caller.drop()

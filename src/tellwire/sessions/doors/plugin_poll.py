@@ -13,9 +13,9 @@ from tellwire.clients.plugin import PluginTranscript
 from tellwire.clients.reader import listed, mapping
 from tellwire.core.state import Agent
 from tellwire.protocol.operations.agents import PathRecord
-from tellwire.sessions.client_session import Book
+from tellwire.sessions.client_session import ClientSession
 from tellwire.sessions.listening import Listens, always
-from tellwire.sessions.tracker import Hooks
+from tellwire.sessions.tracker import SessionTracker
 from tellwire.sessions.write_guard import Guarding, may_write
 from tellwire.system.processes import read_process
 
@@ -34,11 +34,11 @@ class PluginTimes(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin that is asked what its session has in it tells within this."""
 
 
-class Said(NamedTuple):
+class PollAnswer(NamedTuple):
     """What a poll is answered, and the hand-over that it is."""
 
     answer: dict[str, Any]
-    book: Book | None = None
+    session: ClientSession | None = None
     call: str = ""
 
 
@@ -47,13 +47,13 @@ class PluginDoor:
 
     def __init__(
         self,
-        hooks: Hooks,
+        tracker: SessionTracker,
         guarding: Guarding,
         clients: Mapping[str, Client],
         *,
         times: PluginTimes | None = None,
     ) -> None:
-        self._hooks = hooks
+        self._tracker = tracker
         self._guarding = guarding
         self._plugins = {
             kind: (each.hooks, each.transcript)
@@ -61,7 +61,7 @@ class PluginDoor:
             if isinstance(each.transcript, PluginTranscript)
         }
         self._times = times or PluginTimes()
-        self._polls: dict[str, asyncio.Future[Said]] = {}
+        self._polls: dict[str, asyncio.Future[PollAnswer]] = {}
         """By the client's process."""
         self._asked: dict[str, asyncio.Future[list[dict[str, Any]]]] = {}
         """Who was asked what its session has in it, by the same."""
@@ -89,7 +89,7 @@ class PluginDoor:
         requests.take(event, payload)
         answer = await self._guarding.handle(client, payload, [key], listens)
         if event.what in ("turn_ended", "interrupted"):
-            self._look(key)  # what came at the very end was too late for the turn
+            self._tracker.wake_agents_of(key)  # what came at the very end was too late for the turn
         return answer
 
     async def wait(
@@ -108,14 +108,14 @@ class PluginDoor:
         if client in self._plugins:
             hooks, requests = self._plugins[client]
             requests.take(hooks.parse(payload), payload)
-            if not self._knows(key):
-                await self._hooks.handle(client, payload, [key])
+            if not self._tracker.sessions.has_agent_of(key):
+                await self._tracker.handle(client, payload, [key])
         before = self._polls.pop(key, None)
         if before is not None:
             before.cancel()
-        poll: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
+        poll: asyncio.Future[PollAnswer] = asyncio.get_running_loop().create_future()
         self._polls[key] = poll
-        self._look(key)
+        self._tracker.wake_agents_of(key)
         try:
             await asyncio.wait({poll, gone}, timeout=self._times.hold_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -125,23 +125,23 @@ class PluginDoor:
                 poll.cancel()
         if poll.cancelled():
             return None
-        said = poll.result()
-        if said.book is not None and not listens():
-            self._hooks.give_back(said.book, said.call)
-        return said.answer
+        found = poll.result()
+        if found.session is not None and not listens():
+            self._tracker.fetcher.give_back(found.session, found.call)
+        return found.answer
 
-    async def wake(self, book: Book, agent: Agent) -> bool:
+    async def wake(self, session: ClientSession, agent: Agent) -> bool:
         """Hand all that waits to the agent's plugin, if it polls."""
         poll = self._polls.get(agent.owner)
         if poll is None or poll.done():
             return False
-        fetched = await self._hooks.fetch_to_wake(book, "plugin", PLUGIN)
+        fetched = await self._tracker.fetcher.fetch_to_wake(session, "plugin", PLUGIN)
         if not fetched.text:
             return False
         if poll.done():
-            self._hooks.give_back(book, fetched.call)
+            self._tracker.fetcher.give_back(session, fetched.call)
             return False
-        poll.set_result(Said({"text": fetched.text}, book, fetched.call))
+        poll.set_result(PollAnswer({"text": fetched.text}, session, fetched.call))
         return True
 
     def path_of(self, agent: Agent) -> PathRecord:
@@ -158,7 +158,7 @@ class PluginDoor:
             if poll is None or poll.done():
                 return None
             asked = self._asked[agent.owner] = asyncio.get_running_loop().create_future()
-            poll.set_result(Said({"tell": True}))
+            poll.set_result(PollAnswer({"tell": True}))
         try:
             async with asyncio.timeout(self._times.tell_s):
                 return await asyncio.shield(asked)
@@ -172,14 +172,6 @@ class PluginDoor:
         asked = self._asked.get(key)
         if asked is not None and not asked.done():
             asked.set_result([mapping(each) for each in listed(payload.get("messages"))])
-
-    def _knows(self, key: str) -> bool:
-        return any(each.owner == key and self._hooks.book_of(each.id) for each in self._hooks.agents())
-
-    def _look(self, key: str) -> None:
-        for agent in self._hooks.agents():
-            if agent.owner == key and self._hooks.has_reason(agent):
-                self._hooks.mail(agent.id)
 
 
 def process_key(payload: Mapping[str, Any]) -> str:

@@ -1,1 +1,0 @@
-"""The client library: a connection that finds, starts and survives the broker."""

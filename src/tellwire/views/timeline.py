@@ -1,0 +1,139 @@
+"""What happens, one plain line for each event: for pipes, for screen readers, and for a console's timeline.
+
+Names and texts of agents are made harmless here. Lines carry words only: no colour, no box, no glyph that a
+screen reader would not read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import cast
+
+from tellwire.protocol.addresses import OPERATOR
+from tellwire.protocol.operations.feed import FeedEvent, Pulse
+from tellwire.views.model import Model
+from tellwire.views.words import clean, cut
+
+NAMED_MAX = 3
+"""Recipients or ids that one line names."""
+QUIET = frozenset(
+    {
+        "messages_delivered",
+        "messages_returned",
+        "session_placed",
+        "checkpoint_marked",
+        "child_reported",
+        "child_unheard",
+        "scope_sub_delegated",
+        "listener_added",
+        "listener_removed",
+    }
+)
+"""Events that a person seldom wants to hear of."""
+WORDS = {
+    "agent_forgotten": "{who} was removed",
+    "agent_muted": "{who} was {muted}",
+    "agent_offline": "{who} went offline ({reason})",
+    "agent_online": "{who} shows life again",
+    "agent_overdue": "{who} has finished no turn for long",
+    "agent_registered": "{who} joined ({kind})",
+    "agent_updated": "{who} changed its profile{name}",
+    "broker_started": "the broker started",
+    "call_refused": "{who} was refused {operation} ({code})",
+    "checkpoint_marked": "{who} marked a checkpoint",
+    "child_confirmed": "{who} is up",
+    "child_ended": "{who} ended ({how})",
+    "child_failed": "{who} did not come up: {reason}",
+    "child_reported": "what {who} said was passed on",
+    "child_reserved": "{who} is being started by {whom}",
+    "child_started": "the process of {who} was started",
+    "child_stop_asked": "{who} is to stop, says {whom}",
+    "child_unheard": "what {who} said did not fit an inbox",
+    "link_closed": "link {link} was closed by {who}",
+    "link_joined": "{whom} joined link {link}",
+    "link_left": "{who} left link {link}",
+    "link_opened": "{who} opened link {link} with {whom}",
+    "link_paused": "link {link} is paused ({reason})",
+    "link_resumed": "link {link} goes on",
+    "listener_added": "{who} listens to {whom}",
+    "listener_removed": "{who} no longer listens to {whom}",
+    "message_answered": "{who} answered {ids}",
+    "message_queued": "{who} to {whom}: {text} ({ids})",
+    "messages_delivered": "{ids} handed to {who}",
+    "messages_expired": "{ids} expired, not read by {who}",
+    "messages_read": "{who} read {ids}",
+    "messages_returned": "{ids} handed back by {who}, not read",
+    "peers_joined": "{who} and {whom} are peers",
+    "peers_parted": "{who} and {whom} are no longer peers",
+    "policy_set": "project {group}: policy {policy}",
+    "scope_claimed": "{who} claimed {rules}",
+    "scope_released": "{who} gave back {rules}",
+    "scope_sub_delegated": "{who} has a scope through {whom}",
+    "session_placed": "{who} is in {folder}",
+    "session_started": "{who} is online",
+    "topic_joined": "{who} subscribed to {topic}",
+    "topic_left": "{who} unsubscribed from {topic}",
+    "turn_ended": "{who} ended a turn ({outcome})",
+}
+"""Every type of event."""
+NEEDS_YOU = "needs you: "
+
+
+def event_line(event: FeedEvent, *, width: int | None = None) -> str:
+    """One event as a sentence; a message to the operator says that it needs you, and how to answer."""
+    fields = {key: _value(value) for key, value in event.detail.items()}
+    fields |= {
+        "who": clean(event.who) or "the broker",
+        "whom": _several([clean(name) for name in event.whom]),
+        "ids": _several(event.ids, more="messages"),
+        "text": clean(event.text),
+        "link": clean(event.link),
+        "muted": "muted" if event.detail.get("muted") else "unmuted",
+        "name": f": it is {clean(str(event.detail['name']))} now" if event.detail.get("name") else "",
+    }
+    line = WORDS[event.type].format_map(_Fields(fields))
+    if event.type == "message_queued" and OPERATOR in event.whom:
+        line = NEEDS_YOU + line
+    return line if width is None else cut(line, width)
+
+
+class _Fields(dict[str, str]):
+    """What an event of an earlier version does not tell is left out."""
+
+    def __missing__(self, key: str) -> str:
+        return ""
+
+
+def pulse_line(pulse: Pulse, model: Model, *, width: int | None = None) -> str:
+    """What an agent does now, if a person should know: that it waits for its human. Else nothing."""
+    row = model.agents.get(pulse.agent)
+    if row is None or pulse.activity != "waiting":
+        return ""
+    wants = f": {clean(pulse.wants)}" if pulse.wants else ""
+    place = f" in {clean(pulse.place)}" if pulse.place else ""
+    line = f"{NEEDS_YOU}{clean(row.name)} waits for its human{place}{wants}"
+    return line if width is None else cut(line, width)
+
+
+def summary_line(model: Model) -> str:
+    """How many agents there are, what they do, and what waits for the person."""
+    online = [key for key, row in model.agents.items() if row.online and row.name != OPERATOR]
+    doing = Counter(model.pulses[key].activity for key in online if key in model.pulses)
+    parts = [f"{len(online)} {'agent' if len(online) == 1 else 'agents'} online"]
+    parts += [f"{doing[word]} {word}" for word in ("busy", "waiting", "idle", "errored") if doing[word]]
+    parts.append(f"{len(model.mail)} {'message needs' if len(model.mail) == 1 else 'messages need'} you")
+    return ", ".join(parts)
+
+
+def _several(words: list[str], *, more: str = "more") -> str:
+    named = ", ".join(words[:NAMED_MAX])
+    rest = len(words) - NAMED_MAX
+    return f"{named} and {rest} {'more' if more == 'more' else f'more {more}'}" if rest > 0 else named
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return _several([_value(each) for each in cast("list[object]", value)])
+    if isinstance(value, dict):
+        return clean(str(cast("dict[str, object]", value).get("path", "")))
+    return clean(str(value))
