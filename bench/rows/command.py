@@ -28,7 +28,7 @@ def measure_commands(workshop: Workshop) -> Section:
             rival = _installed(workshop, folder)
             _measure_send(workshop, engine, rival, section)
             _measure_listen(workshop, engine, rival, section)
-            _measure_list(workshop, engine, section)
+            _measure_quick(workshop, engine, section)
     return section
 
 
@@ -107,23 +107,21 @@ def _measure_listen(
     section.ratios.append(compare(row, "ms", ours, theirs, "value"))
 
 
-def _measure_list(workshop: Workshop, engine: TellwireEngine, section: Section) -> None:
-    row = f"tellwire list, {AGENTS:,} agents"
-    known = False
+def _measure_quick(workshop: Workshop, engine: TellwireEngine, section: Section) -> None:
+    """The commands that a person or a status bar runs often."""
+    run(_know(engine))
+    for words in (["list", "--all"], ["glance"]):
+        _measure_command(workshop, engine, words, section)
 
-    def list_ms() -> float:
-        nonlocal known
-        if engine.command("list", "--help").returncode != 0:
-            raise Missing("`tellwire list` does not exist yet")
-        if not known:
-            run(_know(engine))
-            known = True
-        line = CommandLine("tellwire list", [str(COMMAND), "list"], [], engine.environment())
-        return statistics.median(line.send_ms("--all") for _ in range(workshop.plan.command_repeats))
 
+def _measure_command(workshop: Workshop, engine: TellwireEngine, words: list[str], section: Section) -> None:
+    *first, last = words
+    name = f"tellwire {words[0]}"
+    row = f"{name}, {AGENTS:,} agents"
+    line = CommandLine(name, [str(COMMAND), *first], [], engine.environment())
     outcomes = interleave(
         {
-            "tellwire list": list_ms,
+            name: lambda: statistics.median(line.send_ms(last) for _ in range(workshop.plan.command_repeats)),
             BARE_PYTHON: lambda: statistics.median(
                 bare_python_ms() for _ in range(workshop.plan.command_repeats)
             ),

@@ -62,6 +62,37 @@ async def test_what_cannot_be_answered_is_explained(home: Home, join: Join) -> N
     assert run(home, "answer", sent.id, "yes").code == 77, "a script is no person"
 
 
+async def test_glance_tells_in_one_line_and_by_its_exit_code_what_needs_you(home: Home, join: Join) -> None:
+    alice, bob = await join("alice"), await join("bob")
+    calm = run(home, "glance")
+    assert (calm.code, calm.out) == (0, "nothing needs you, 2 online\n")
+    await alice.report_activity("busy")
+    await bob.report_activity("waiting", wants="the key")
+    await until(lambda: run(home, "glance").out == "1 agent waits for you, 1 busy\n", what="one waits")
+    assert run(home, "glance").code == 1
+    await alice.send("operator", "May I?", choices=["yes"])
+    await alice.send("operator", "news")
+    await bob.report_activity("errored")
+    line = "2 messages need you, 1 agent failed, 1 busy\n"
+    await until(lambda: run(home, "glance").out == line, what="all of it")
+    counts = json.loads(run(home, "glance", "--json").out)
+    assert counts.pop("oldest_at") > 0
+    assert counts == {"needs": 2, "waiting": 0, "errored": 1, "busy": 1, "idle": 0, "online": 2}
+    for slow in (False, True):
+        told = run(home, "glance", "--tmux", click=slow)
+        assert told.out == "#[fg=yellow]⚑2#[default] #[fg=red]✕1#[default] ●1\n"
+        assert told.code == 1
+    assert len(needs(home)) == 2, "to look marks nothing as read"
+
+
+def test_glance_starts_no_broker(home: Home) -> None:
+    for words, out in ((("glance",), ""), (("glance", "--tmux"), "tellwire is not running\n")):
+        done = run(home, *words)
+        assert (done.code, done.out) == (69, out), done
+    assert "error" in json.loads(run(home, "glance", "--json").err)
+    assert not home.settings.socket.exists()
+
+
 @pytest.mark.requirement("SEC-1")
 async def test_beneath_an_agent_nothing_is_answered_and_it_is_on_record(home: Home, join: Join) -> None:
     alice = await join("alice")
@@ -69,11 +100,11 @@ async def test_beneath_an_agent_nothing_is_answered_and_it_is_on_record(home: Ho
     program = (
         "import tellwire, subprocess\n"
         "with tellwire.connect_sync('claude', kind='agent-cli'):\n"
-        f"    for words in (['answer', {sent.id!r}, 'yes'], ['needs'], ['list']):\n"
+        f"    for words in (['answer', {sent.id!r}, 'yes'], ['needs'], ['glance'], ['list']):\n"
         f"        print(subprocess.run([{tellwire_command()[0]!r}, *words]).returncode, flush=True)\n"
     )
     done = run_program_at_terminal(home, [sys.executable, "-c", program])
-    assert [line for line in done.out.splitlines() if line.isdigit()] == ["77", "77", "0"], done.out
+    assert [line for line in done.out.splitlines() if line.isdigit()] == ["77", "77", "77", "0"], done.out
     assert WAITS not in done.out
     await until(lambda: "answer_message" in run_at_terminal(home, "audit", "--json").out, what="the audit")
     assert not await alice.messages()

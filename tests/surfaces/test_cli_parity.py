@@ -17,7 +17,7 @@ import tellwire
 from tellwire.cli.app import cli
 from tellwire.cli.documents import document
 from tellwire.cli.fast import FLAGS, OPTIONS
-from tellwire.cli.shapes import AGENT, MESSAGE, OUTCOME, SENT, whole_agents, whole_inbox, whole_sent
+from tellwire.cli.shapes import AGENT, COUNTS, MESSAGE, OUTCOME, SENT, whole_agents, whole_inbox, whole_sent
 from tellwire.cli.table import ALIASES, ROWS
 from tellwire.cli.words import KINDS, MODES
 from tellwire.paths import home_path, is_named, socket_path
@@ -25,6 +25,7 @@ from tellwire.protocol.operations import OPERATIONS
 from tellwire.protocol.operations.agents import AgentList, AgentRecord
 from tellwire.protocol.operations.base import CLI
 from tellwire.protocol.operations.messages import ContentKind, Inbox, MessageRecord, Mode, Outcome, Sent
+from tellwire.protocol.operations.needs import Counts
 from tellwire.settings import load_settings
 from tests.integration.program import StartProgram
 from tests.integration.world import Home, Join
@@ -78,7 +79,8 @@ def test_every_command_explains_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "kind"), [(AGENT, AgentRecord), (MESSAGE, MessageRecord), (SENT, Sent), (OUTCOME, Outcome)]
+    ("table", "kind"),
+    [(AGENT, AgentRecord), (MESSAGE, MessageRecord), (SENT, Sent), (OUTCOME, Outcome), (COUNTS, Counts)],
 )
 def test_the_tables_of_the_fast_commands_have_the_operations_defaults(
     table: dict[str, Any], kind: type[msgspec.Struct]
@@ -134,6 +136,11 @@ STEPS: list[tuple[tuple[str, ...], bytes]] = [
     (("list",), b""),
     (("list", "--json"), b""),
     (("list", "--all", "--capability", "none"), b""),
+    (("glance",), b""),
+    (("glance", "--json"), b""),
+    (("glance", "--tmux"), b""),
+    (("glance", "--tmux", "--json"), b""),
+    (("glance", "extra"), b""),
     (("send", "bob", "hi", "--as", "alice"), b""),
     (("send", "bob", "--as=alice", "--mode", "agree", "--json"), "aus der Röhre 🎉\n".encode()),
     (("send", "bob,zzz", "-", "--as", "alice", "--kind", "notification"), b"x\ny\n"),
@@ -256,7 +263,7 @@ HEAVY = {"click", "msgspec", "asyncio", "socket", "typing", "pathlib", "tellwire
 
 
 @pytest.mark.parametrize(
-    "words", [("send", "bob", "x", "--as", "alice"), ("inbox", "--as", "alice"), ("list",)]
+    "words", [("send", "bob", "x", "--as", "alice"), ("inbox", "--as", "alice"), ("list",), ("glance",)]
 )
 def test_the_fast_commands_import_nothing_heavy(home: Home, words: tuple[str, ...]) -> None:
     home.up()

@@ -164,6 +164,7 @@ def cases(world: World) -> dict[str, list[Case]]:
     return {
         "send": [Case(["send", "bob", EVIL], evil=False), Case(["send", EVIL, "x"])],
         "needs": [Case(["needs"])],
+        "glance": [Case(["glance"], evil=False), Case(["glance", "--tmux"], evil=False)],
         "answer": [Case(["answer", EVIL, "yes"])],
         "inbox": [Case(["inbox", "--peek", "--as", "bob"]), Case(["inbox", "--as", "bob"]), Case(["inbox"])],
         "broadcast": [Case(["broadcast", EVIL, "--confirm"], evil=False)],

@@ -1,6 +1,6 @@
-"""`send`, `inbox` and `list` in the time a process takes to start: no click, no msgspec, no asyncio.
+"""`send`, `inbox`, `list` and `glance` in the time a process takes to start: no click, msgspec or asyncio.
 
-It knows the usual forms of three commands and a broker that runs. For anything else it says None before it
+It knows the usual forms of four commands and a broker that runs. For anything else it says None before it
 has changed anything, and the click commands do the whole work; they print the same words.
 """
 
@@ -11,9 +11,17 @@ import json
 import os
 import time
 
-from tellwire.cli.render import render_agents, render_inbox, render_json, render_sent
+from tellwire.cli.render import (
+    needs_somebody,
+    render_agents,
+    render_glance,
+    render_inbox,
+    render_json,
+    render_sent,
+    render_tmux,
+)
 from tellwire.cli.screen import ERR, find_screen, write
-from tellwire.cli.shapes import whole_agents, whole_inbox, whole_sent
+from tellwire.cli.shapes import COUNTS, whole_agents, whole_inbox, whole_sent
 from tellwire.cli.words import (
     KINDS,
     MODES,
@@ -35,11 +43,17 @@ if TYPE_CHECKING:
 
 ANSWER_S = 30.0
 READ_BYTES = 1 << 20
-FLAGS = {"send": ("--json", "--confirm"), "inbox": ("--json", "--peek"), "list": ("--json", "--all")}
+FLAGS = {
+    "send": ("--json", "--confirm"),
+    "inbox": ("--json", "--peek"),
+    "list": ("--json", "--all"),
+    "glance": ("--json", "--tmux"),
+}
 OPTIONS = {
     "send": ("--as", "--re", "--mode", "--kind", "--ttl"),
     "inbox": ("--as",),
     "list": ("--capability",),
+    "glance": (),
 }
 VALUES = {"--mode": MODES, "--kind": KINDS}
 
@@ -219,6 +233,18 @@ def run_list(line: Line, _argv: list[str], values: Facts, _names: list[str]) -> 
     return 0
 
 
+def run_glance(line: Line, _argv: list[str], values: Facts, _names: list[str]) -> int:
+    """`tellwire glance`."""
+    if len(values) > 1:
+        raise UnusualError
+    counts = line.call({"op": "glance"})
+    if "--json" in values:
+        write(render_json({**COUNTS, **counts}))
+    else:
+        write((render_tmux if "--tmux" in values else render_glance)(counts))
+    return int(needs_somebody(counts))
+
+
 def run_send(line: Line, argv: list[str], values: Facts, names: list[str]) -> int:
     """`tellwire send TO BODY`."""
     to, body = names
@@ -324,4 +350,4 @@ def _peek(name: str) -> Facts:
     return {"op": "peek_messages", "name": name} if name else {"op": "peek_messages"}
 
 
-COMMANDS = {"list": run_list, "send": run_send, "inbox": run_inbox}
+COMMANDS = {"list": run_list, "glance": run_glance, "send": run_send, "inbox": run_inbox}

@@ -1,6 +1,6 @@
 """The console script. It imports next to nothing: the fast commands pay for every line above them.
 
-What the usual forms of `send`, `inbox` and `list` need is in `fast`; all the rest is in `app`, with click.
+What the usual forms of `send`, `inbox`, `list` and `glance` need is in `fast`, the rest in `app`, with click.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # importing it from typing would cost the fast commands f
 if TYPE_CHECKING:
     from types import TracebackType
 
-FAST = ("send", "inbox", "list")
+FAST = ("send", "inbox", "list", "glance")
 EXIT_INTERRUPTED = 130
 
 

@@ -201,6 +201,42 @@ def _folder(path: str) -> str:
     return clean(path.rstrip("/").rpartition("/")[2] or "/") if path else ""
 
 
+# -- at a glance --------------------------------------------------------------------------------------
+
+NEEDS = ("needs", "waiting", "errored")
+"""What a person has to do something about."""
+SIGNS = {"needs": "⚑", "waiting": "◐", "errored": "✕", "busy": "●", "idle": "○"}
+TMUX_COLOURS = {"needs": "yellow", "waiting": "yellow", "errored": "red"}
+
+
+def needs_somebody(counts: Facts) -> bool:
+    """Whether anything waits for the person."""
+    return any(counts.get(word) for word in NEEDS)
+
+
+def render_glance(counts: Facts) -> str:
+    """One line of words: what needs the person first."""
+    needs, waiting, errored = (counts.get(word, 0) for word in NEEDS)
+    first = [
+        f"{counted(needs, 'message')} need{'s' if needs == 1 else ''} you" if needs else "",
+        f"{counted(waiting, 'agent')} wait{'s' if waiting == 1 else ''} for you" if waiting else "",
+        f"{counted(errored, 'agent')} failed" if errored else "",
+    ]
+    rest = [f"{counts[word]} {word}" for word in ("busy", "idle") if counts.get(word)]
+    shown = [part for part in first if part] or ["nothing needs you"]
+    return ", ".join([*shown, *(rest or [f"{counts.get('online', 0)} online"])]) + "\n"
+
+
+def render_tmux(counts: Facts) -> str:
+    """The same for tmux's status line: signs and numbers, colours in its own notation."""
+    shown: list[str] = []
+    for word, sign in SIGNS.items():
+        if count := counts.get(word, 0):
+            colour = TMUX_COLOURS.get(word)
+            shown.append(f"#[fg={colour}]{sign}{count}#[default]" if colour else f"{sign}{count}")
+    return " ".join(shown) + "\n"
+
+
 # -- sending ------------------------------------------------------------------------------------------
 
 

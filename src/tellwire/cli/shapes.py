@@ -57,6 +57,16 @@ MESSAGE: Facts = {
     "repeat": False,
 }
 
+COUNTS: Facts = {
+    "needs": 0,
+    "oldest_at": 0.0,
+    "waiting": 0,
+    "errored": 0,
+    "busy": 0,
+    "idle": 0,
+    "online": 0,
+}
+
 
 def whole_agents(reply: Facts) -> Facts:
     """A listing of agents."""

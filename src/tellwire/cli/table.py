@@ -38,6 +38,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row("send", "messages:send", "Send a message.", ("send_message",)),
         Row("inbox", "messages:inbox", "Take waiting messages, and print them.", INBOX),
         Row("needs", "needs:needs", "Show what waits for you: questions and messages.", ("list_needs",)),
+        Row("glance", "needs:glance", "Show in one line whether anything needs you.", ("glance",)),
         Row("answer", "needs:answer", "Answer a message that an agent sent you.", ("answer_message",)),
         Row(
             "broadcast",

@@ -79,7 +79,7 @@ def note_of_new(name: str) -> str:
 
 # -- waiting mail -------------------------------------------------------------------------------------
 
-SILENT = frozenset({"inbox", "needs", "answer"})
+SILENT = frozenset({"inbox", "needs", "answer", "glance"})
 """Commands that show it themselves."""
 
 _count = 0

@@ -89,7 +89,7 @@ from tellwire.protocol.operations.messages import (
     SendMessage,
     TakeMessages,
 )
-from tellwire.protocol.operations.needs import AnswerMessage, ListNeeds
+from tellwire.protocol.operations.needs import AnswerMessage, Glance, ListNeeds
 from tellwire.protocol.operations.peers import ListPeers, MeshPolicy, RegisterPeer, RemovePeer, SendToPeer
 from tellwire.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
 from tellwire.protocol.operations.topics import ListTopics, Subscribe, Unsubscribe
@@ -142,6 +142,7 @@ DECIDERS: dict[type, Decider] = {
     PeekMessages: receipts.decide_peek,
     MessageStatus: receipts.decide_status,
     ListNeeds: needs.decide_needs,
+    Glance: needs.decide_glance,
     AnswerMessage: needs.decide_answer,
     Subscribe: topics.decide_subscribe,
     Unsubscribe: topics.decide_unsubscribe,

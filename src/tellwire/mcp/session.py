@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -48,7 +48,7 @@ from tellwire.protocol.relay import (
 )
 from tellwire.system.processes import INIT, Process, ancestry, cmdline, pid_in, read_process, read_variable
 from tellwire.system.projects import group_of
-from tellwire.system.terminals import pane_of
+from tellwire.system.terminals import pane_in
 from tellwire.system.threads import in_thread
 
 WRITE_BUFFER_BYTES = 1 << 20
@@ -232,6 +232,16 @@ class ShimOrigin:
         self.owner = "" if self.client is None else self.client.key
         """The client's process."""
 
+    @cached_property
+    def _runs_many(self) -> bool:
+        """Whether the client has many conversations in one process."""
+        return self.client is not None and runs_many(self.client.pid)
+
+    @property
+    def _from_client(self) -> list[Process]:
+        """The client and the processes above it; empty if it is unknown."""
+        return [] if self.client is None else self._chain[self._chain.index(self.client) :]
+
     def caller(self) -> Caller:
         """Who speaks here before the session has joined."""
         above = child_above(self._mesh.state, self._chain)
@@ -243,20 +253,19 @@ class ShimOrigin:
 
     def find_seat(self, folder: str, variable: str) -> Seat:
         """Where the client is; `variable` is the environment variable that tells which conversation."""
-        client = self.client
         return Seat(
             folder=folder,
-            pane=UNKNOWN_PANE if client and runs_many(client.pid) else pane_of(self.owner),
+            pane=UNKNOWN_PANE if self._runs_many else pane_in(self._from_client),
             conversation=read_variable(pid_in(self.process), variable) if variable else "",
         )
 
     async def is_beneath(self, own: str, *, named: bool) -> bool:
         """Whether an agent began the client, may have, or runs this as a second shim of its own."""
-        client, known = self.client, self._origins.known()
-        over = self._chain[self._chain.index(client) + 1 :] if client is not None else self._chain[1:]
+        known = self._origins.known()
+        over = self._from_client[1:] if self.client is not None else self._chain[1:]
         if any(each.key in known.owners or each.key in known.disowned for each in over):
             return True
-        if client is not None and runs_many(client.pid):
+        if self._runs_many:
             return False  # it is nobody's child, and has many conversations
         if self.first_agent(own) is not None:
             return True
@@ -272,7 +281,7 @@ class ShimOrigin:
 
     def first_agent(self, own: str) -> Agent | None:
         """The agent of the client that joined first, but not our `own`; None if it has many conversations."""
-        if self.client is None or runs_many(self.client.pid):
+        if self.client is None or self._runs_many:
             return None
         agents = self._mesh.state.agents.values()
         others = (each for each in agents if each.owner == self.owner and each.online and each.id != own)

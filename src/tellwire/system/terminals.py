@@ -15,14 +15,25 @@ import subprocess
 from contextlib import suppress
 from itertools import pairwise
 
-from tellwire.system.processes import ancestry_of, find_tmux, read_process, read_variable, terminal_name
+from tellwire.system.processes import (
+    Process,
+    ancestry_of,
+    find_tmux,
+    read_process,
+    read_variable,
+    terminal_name,
+)
 
 PANE_ID = re.compile(r"%\d{1,9}")
 
 
 def pane_of(owner: str) -> str:
     """The pane of the process of `pid.start`; empty if it has no terminal, or that is unknown."""
-    chain = ancestry_of(owner)
+    return pane_in(ancestry_of(owner))
+
+
+def pane_in(chain: list[Process]) -> str:
+    """As `pane_of`, for a process of which those above it are known already."""
     if not chain or not chain[0].terminal:
         return ""
     process = chain[0]

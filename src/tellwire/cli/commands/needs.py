@@ -1,4 +1,4 @@
-"""Commands for the person who runs all this: what waits for you, and answering it."""
+"""Commands for the person who runs all this: what waits for you, in full or in one line, and answering it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ from click.shell_completion import CompletionItem
 from tellwire.cli.documents import document, facts
 from tellwire.cli.options import json_option
 from tellwire.cli.refusals import tell_unsent
-from tellwire.cli.render import render_json, render_message, render_sent
+from tellwire.cli.render import (
+    needs_somebody,
+    render_glance,
+    render_json,
+    render_message,
+    render_sent,
+    render_tmux,
+)
 from tellwire.cli.screen import Screen, find_screen, write
 from tellwire.cli.shapes import whole_sent
 from tellwire.cli.speaking import ask, ask_once
 from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.errors import TellwireError
-from tellwire.protocol.operations.needs import AnswerMessage, ListNeeds, Need, Needs
+from tellwire.protocol.operations.needs import AnswerMessage, Glance, ListNeeds, Need, Needs
 from tellwire.views.words import clean, wrap
 
 NOTHING = "Nothing waits for you.\n"
+TMUX_DOWN = "tellwire is not running\n"
 
 
 @click.command()
@@ -43,6 +51,37 @@ def needs(*, limit: int, as_json: bool) -> int:
     else:
         write(render_needs(reply, now=time.time(), screen=find_screen()))
     return 0
+
+
+@click.command()
+@click.option("--tmux", is_flag=True, help="For tmux's status line: signs, numbers, its own colours.")
+@json_option
+def glance(*, tmux: bool, as_json: bool) -> int:
+    """Show in one line whether anything needs you.
+
+    For prompts and status bars: it is quick, marks nothing as read and starts no broker. The exit code is
+    0 if nothing needs you, and 1 if a message waits for you, a client waits for its human, or an agent
+    failed. With --tmux: ⚑ messages for you, ◐ agents that wait for you, ✕ failed, ● busy, ○ idle.
+
+    \b
+    Examples:
+      tellwire glance
+      tellwire glance --json | jq .needs
+      tmux set -g status-right '#(tellwire glance --tmux)'
+    """
+    if tmux and as_json:
+        raise click.UsageError("--tmux and --json cannot be combined.")
+    try:
+        counts = ask(Glance(), autostart=False)
+    except TellwireError as error:
+        if tmux and error.code == "unreachable":
+            write(TMUX_DOWN)  # a status line shows nothing of stderr
+        raise
+    if as_json:
+        write(render_json(document(counts)))
+    else:
+        write((render_tmux if tmux else render_glance)(facts(counts)))
+    return int(needs_somebody(facts(counts)))
 
 
 def render_needs(reply: Needs, *, now: float, screen: Screen) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tellwire.core.agents.roster import caller_agent
 from tellwire.core.context import (
     Context,
@@ -9,6 +11,7 @@ from tellwire.core.context import (
 )
 from tellwire.core.mail.send import decide_send
 from tellwire.core.mail.waiting import format_span
+from tellwire.core.operator.person import is_operator
 from tellwire.core.operator.questions import choices_in, open_at
 from tellwire.core.record.stored import FinalState, Header, Query
 from tellwire.core.state import Agent, State
@@ -16,7 +19,7 @@ from tellwire.protocol.addresses import OPERATOR, shorten
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.ids import format_id, parse_id
 from tellwire.protocol.operations.messages import MessageRecord, SendMessage
-from tellwire.protocol.operations.needs import AnswerMessage, ListNeeds, Need, Needs
+from tellwire.protocol.operations.needs import AnswerMessage, Counts, Glance, ListNeeds, Need, Needs
 from tellwire.protocol.suggestions import nearest
 
 QUOTED_MAX = 40
@@ -60,6 +63,26 @@ def decide_needs(state: State, operation: ListNeeds, context: Context) -> Decisi
 def open_needs(state: State, operator: Agent) -> list[int]:
     """The messages that the operator has not read, or has not answered though they ask."""
     return sorted({*state.questions(), *operator.pending})
+
+
+def decide_glance(state: State, _operation: Glance, context: Context) -> Decision:
+    """The same in numbers, with those of the agents; nothing changes."""
+    operator = state.find(OPERATOR)
+    seqs = [] if operator is None else open_needs(state, operator)
+    oldest = context.header(seqs[0]) if seqs else None
+    online = [agent.id for agent in state.agents.values() if agent.online and not is_operator(agent)]
+    doing = Counter(context.activity(agent) for agent in online)
+    return Decision(
+        Counts(
+            needs=len(seqs),
+            oldest_at=0.0 if oldest is None else oldest.at,
+            waiting=doing["waiting"],
+            errored=doing["errored"],
+            busy=doing["busy"],
+            idle=doing["idle"],
+            online=len(online),
+        )
+    )
 
 
 def _need(state: State, operator: Agent, header: Header, record: MessageRecord) -> Need:

@@ -39,7 +39,7 @@ from tellwire.protocol.operations.messages import (
     SendMessage,
     TakeMessages,
 )
-from tellwire.protocol.operations.needs import AnswerMessage, ListNeeds
+from tellwire.protocol.operations.needs import AnswerMessage, Glance, ListNeeds
 from tellwire.protocol.operations.peers import ListPeers, MeshPolicy, RegisterPeer, RemovePeer, SendToPeer
 from tellwire.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
 from tellwire.protocol.operations.sessions import GetSessionData
@@ -60,6 +60,7 @@ AnyOperation: TypeAlias = (
     | PeekMessages
     | MessageStatus
     | ListNeeds
+    | Glance
     | AnswerMessage
     | Subscribe
     | Unsubscribe

@@ -43,6 +43,32 @@ class ListNeeds(Operation[Needs], frozen=True, kw_only=True):
     limit: int = 50
 
 
+class Counts(Reply, frozen=True, kw_only=True):
+    """How much waits for the operator, and how many agents do what; the operator itself is not counted."""
+
+    needs: int = 0
+    """Messages that are not read, and questions that are not answered."""
+    oldest_at: float = 0.0
+    """When the oldest of them was sent; 0 if there is none."""
+    waiting: int = 0
+    """Agents whose client waits for its human."""
+    errored: int = 0
+    """Agents whose last turn failed."""
+    busy: int = 0
+    idle: int = 0
+    online: int = 0
+    """All that are online, also those that do not tell what they are doing."""
+
+
+class Glance(Operation[Counts], frozen=True, kw_only=True):
+    """In numbers: what waits for the operator, and what the agents that are online are doing."""
+
+    reply = Counts
+    reads = True
+    callers: ClassVar[frozenset[str]] = frozenset({OPERATOR, SCRIPT})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK, CLI})
+
+
 class AnswerMessage(Operation[Sent], frozen=True, kw_only=True):
     """Answer a message to the operator, with one of its choices if it offers any; for the operator only."""
 
