@@ -70,13 +70,19 @@ class SessionDoors:
             clients,
             home / "marks",
             wakers=wakers,
-            owner_above=server.above,
+            owner_above=server.agent_owning,
             checkpoint_prompt=checkpoint_prompt,
             times=times.hooks,
         )
         guards = GuardFiles(engine, engine.commits, home / "guards")
         guarding = Guarding(
-            engine, engine.refusals, tracker, guards, clients, owner_above=server.above, times=times.guard
+            engine,
+            engine.refusals,
+            tracker,
+            guards,
+            clients,
+            owner_above=server.agent_owning,
+            times=times.guard,
         )
         plugins = PluginDoor(tracker, guarding, clients, times=times.plugins)
         typist = Typist(tracker.access, enabled=typing, times=times.typing)

@@ -97,14 +97,14 @@ def agent(session: str = "one", name: str = "a1") -> Agent:
 def test_the_word_is_the_sessions_own_and_outlives_a_broker(tmp_path: Path) -> None:
     path = tmp_path / "labels"
     first = Labels(path)
-    words = {first.word(agent(f"session {number}")) for number in range(200)}
+    words = {first.label_of(agent(f"session {number}")) for number in range(200)}
     assert len(words) > 190
     assert all(len(word) == 4 and word.isalnum() and word[1].isdigit() for word in words)
-    assert Labels(path).word(agent()) == first.word(agent())
-    assert Labels(tmp_path / "other").word(agent()) != first.word(agent())
+    assert Labels(path).label_of(agent()) == first.label_of(agent())
+    assert Labels(tmp_path / "other").label_of(agent()) != first.label_of(agent())
     assert path.stat().st_mode & 0o777 == 0o600
     path.write_bytes(b"damaged")
-    assert len(Labels(path).word(agent())) == 4
+    assert len(Labels(path).label_of(agent())) == 4
 
 
 @pytest.mark.requirement("SEC-2", stage="contact")

@@ -19,7 +19,7 @@ from tellwire.protocol.operations.base import Operation, Reply
 log = logging.getLogger("tellwire.calls")
 
 
-class Handlers:
+class OperationHandlers:
     """Operations whose answers do not come out of the state; each is registered once, by who answers it."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Handlers:
     def defer(self, operation: type[Operation[Any]], begin: Callable[[Source, int, Any], None]) -> None:
         """Have an operation begun by this, which answers its source when it is done."""
         if operation.runs != "deferred":
-            raise ValueError(f"{operation.word()} is not declared as deferred")
+            raise ValueError(f"{operation.wire_name()} is not declared as deferred")
         self.deferred[operation] = begin
 
 

@@ -41,11 +41,11 @@ _encode = msgspec.json.Encoder().encode
 class Session:
     """One connected client of one agent."""
 
-    __slots__ = ("claimed", "grants", "pulls", "source", "word")
+    __slots__ = ("claimed", "grants", "id", "pulls", "source")
 
-    def __init__(self, source: Source, word: str, *, pulls: bool, grants: bool) -> None:
+    def __init__(self, source: Source, session: str, *, pulls: bool, grants: bool) -> None:
         self.source = source
-        self.word = word
+        self.id = session
         self.pulls = pulls
         """It fetches its mail; it is only told that some waits."""
         self.claimed: set[str] = set()
@@ -71,11 +71,11 @@ class Delivery:
     # -- sessions -------------------------------------------------------------------------------------
 
     def attach(
-        self, agent: str, source: Source, word: str, *, pulls: bool = False, grants: bool = False
+        self, agent: str, source: Source, session: str, *, pulls: bool = False, grants: bool = False
     ) -> Session | None:
         """`source` is now the client of `agent`; returns the session before it."""
         earlier = self.sessions.get(agent)
-        self.sessions[agent] = Session(source, word, pulls=pulls, grants=grants and self._grant_s > 0)
+        self.sessions[agent] = Session(source, session, pulls=pulls, grants=grants and self._grant_s > 0)
         self.dirty.add(agent)
         return earlier
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from tellwire.broker.calls import Handlers
+from tellwire.broker.calls import OperationHandlers
 from tellwire.broker.clock import Clock
 from tellwire.broker.consoles import Consoles
 from tellwire.broker.delivery import Delivery, Session
@@ -132,14 +132,14 @@ class Engine:
         self.scheduled = False
         self._group_commit = GroupCommit(clock.monotonic)
         self._tick = Tick()
-        self._alone_waits = False
+        self._exclusive_waits = False
         self.clock = clock
         self.state = State()
         self.storage_error: TellwireError | None = None
         self.low: TellwireError | None = None
         self.delivery = Delivery(journal.messages, grant_s)
         self.consoles = Consoles(journal.messages, limits)
-        self.handlers = Handlers()
+        self.handlers = OperationHandlers()
         self._deferred, self._exclusive = self.handlers.deferred, self.handlers.exclusive
         self.commits = Commits()
         self.facts = ClientFacts()
@@ -181,7 +181,7 @@ class Engine:
         """Put a command into the next tick."""
         self._queue.append((source, n, command))
         if type(command) in self._exclusive:
-            self._alone_waits = True
+            self._exclusive_waits = True
         if not self.scheduled:
             self.scheduled = True
             self._call_soon(self.tick)
@@ -229,7 +229,7 @@ class Engine:
         tick = self._tick = Tick()
         self._set_time()
         try:
-            if self._alone_waits:
+            if self._exclusive_waits:
                 queue = self._part(queue)
             for job in queue:
                 self._run(tick, job)
@@ -262,7 +262,7 @@ class Engine:
         """Cut the queue so that an operation that must find nothing uncommitted has a tick of its own."""
         places = [place for place, job in enumerate(queue) if type(job[2]) in self._exclusive]
         cut = len(queue) if not places else (places[0] or 1)
-        self._alone_waits = bool(places) and cut < len(queue)
+        self._exclusive_waits = bool(places) and cut < len(queue)
         if cut < len(queue):
             self._queue = [*queue[cut:], *self._queue]
             self.wake()
@@ -562,7 +562,7 @@ def bind_moved(delivery: Delivery, tick: Tick, state: State, reply: AgentRecord)
     """The operator had an agent go on as another one: its own connection moves, not the operator's."""
     agent = state.agents.get(reply.id)
     for session in list(delivery.sessions.values()):
-        if agent is not None and session.word == agent.session:
+        if agent is not None and session.id == agent.session:
             bind_updated(delivery, tick, session.source, reply)
 
 
@@ -572,7 +572,7 @@ def bind_updated(delivery: Delivery, tick: Tick, source: Source, reply: AgentRec
     if not source.caller.is_own_client or reply.id == before:
         return
     session = delivery.sessions.pop(before)
-    earlier = delivery.attach(reply.id, source, session.word, pulls=session.pulls, grants=session.grants)
+    earlier = delivery.attach(reply.id, source, session.id, pulls=session.pulls, grants=session.grants)
     source.attach(reply.id, is_own_client=True)
     tick.attached.append(Binding(reply.id, source, earlier, (before, session)))
 

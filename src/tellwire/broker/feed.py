@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tellwire.broker.ports import Journal, Source
-from tellwire.core.record.audit import NameOf, Wanted, describe, namer, whole_event, word_of
+from tellwire.core.record.audit import NameOf, Wanted, describe, namer, type_name_of, whole_event
 from tellwire.core.record.overview import changed_by, rows_of
 from tellwire.core.record.stored import Entry, StoredMessage
 from tellwire.core.state import State
@@ -261,7 +261,7 @@ def _brief(
     return FeedEvent(
         seq=seq,
         at=at,
-        type=word_of(event),
+        type=type_name_of(event),
         who=line.who,
         whom=line.whom[:WHOM_MAX],
         text=text[:TEXT_LENGTH_MAX],

@@ -46,7 +46,7 @@ class Labels:
         self._secret = b""
         self._told: BoundedDict[str, Told] = BoundedDict(KEPT_MAX)
 
-    def word(self, agent: Agent) -> str:
+    def label_of(self, agent: Agent) -> str:
         """The word of an agent's session: short, no word of any language, no tag of any markup."""
         number = int.from_bytes(hmac.digest(self._key(), agent.session.encode(), hashlib.sha256))
         signs = ""

@@ -19,7 +19,7 @@ from tellwire.core.context import (
 from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import Contact
 from tellwire.core.record.final_receipts import final_receipts, settle
-from tellwire.core.record.stored import Entry, FinalState, Header, Past, Query, StoredMessage
+from tellwire.core.record.stored import Entry, FinalState, Header, Query, StoredMessage, StoredPage
 from tellwire.core.state import State
 from tellwire.protocol.events import AgentRegistered, AnyEvent
 from tellwire.protocol.ids import parse_id
@@ -99,9 +99,9 @@ class Lookups:
 
     # -- the past; a tick that is under way is not part of it -------------------------------------------
 
-    def find(self, query: Query) -> Past:
+    def find(self, query: Query) -> StoredPage:
         found = self._journal.find(query)
-        return Past([(message.header(), message.record()) for message in found.messages], found.next)
+        return StoredPage([(message.header(), message.record()) for message in found.messages], found.next)
 
     def receipts(self, seqs: list[int]) -> dict[int, dict[str, FinalState]]:
         rows = final_receipts(self._tick()[1], self._state().now)

@@ -33,14 +33,14 @@ ANSWERS_S = 0.2
 Listen: TypeAlias = Callable[[socket.socket], Awaitable[asyncio.AbstractServer]]
 
 
-class Place(NamedTuple):
+class FileIdentity(NamedTuple):
     """Identifies the file or folder at a path."""
 
     device: int
     inode: int
 
 
-def place_of(target: Path | int) -> Place | None:
+def place_of(target: Path | int) -> FileIdentity | None:
     """What stands there; None if nothing does.
 
     Raises:
@@ -50,7 +50,7 @@ def place_of(target: Path | int) -> Place | None:
         status = os.stat(target)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return Place(status.st_dev, status.st_ino)
+    return FileIdentity(status.st_dev, status.st_ino)
 
 
 def prepare_folder(folder: Path) -> None:
@@ -124,7 +124,7 @@ def bind(path: Path) -> socket.socket:
     return sock
 
 
-class Ownership:
+class HomeOwnership:
     """One broker's home, lock and socket."""
 
     def __init__(
@@ -136,8 +136,8 @@ class Ownership:
         self._lost = lost
         self._home_fd: int | None = None
         self._lock_fd = -1
-        self._home_place: Place | None = None
-        self._socket_place: Place | None = None
+        self._home_place: FileIdentity | None = None
+        self._socket_place: FileIdentity | None = None
         self._listen: Listen | None = None
         self._listener: asyncio.AbstractServer | None = None
         self._told = ""

@@ -34,18 +34,18 @@ class Refusals:
         """Look at an answer; if it says no, count it."""
         if isinstance(answer, TellwireError):
             if isinstance(command, Operation):
-                word = command.word()
+                name = command.wire_name()
             elif isinstance(command, str):
-                word = command  # not asked of us by a call
+                name = command  # not asked of us by a call
             else:
-                word = SendMessage.word() if answer.code in _OF_SENDS else ""
-            self._count(caller, word, answer.code, now)
+                name = SendMessage.wire_name() if answer.code in _OF_SENDS else ""
+            self._count(caller, name, answer.code, now)
         elif isinstance(answer, Sent):
             if answer.status in NOT_REACHED:
-                self._count(caller, SendMessage.word(), answer.status, now)
+                self._count(caller, SendMessage.wire_name(), answer.status, now)
             for outcome in answer.recipients:
                 if outcome.status in NOT_REACHED:
-                    self._count(caller, SendMessage.word(), outcome.status, now)
+                    self._count(caller, SendMessage.wire_name(), outcome.status, now)
 
     def take(self, now: float | None = None) -> list[CallRefused]:
         """The rows whose second is over at `now`; all of them without it."""

@@ -51,7 +51,7 @@ class ClientView(Protocol):
 
 
 class Activities:
-    """By agent id; written like a dictionary of words by those who hear a client's hooks."""
+    """By agent id; written like a dict by the code that handles a client's hooks."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -63,25 +63,25 @@ class Activities:
         """Call this with the id of each agent that does something else from now on."""
         self._observers.append(observer)
 
-    def __setitem__(self, agent: str, word: str) -> None:
-        if self.get(agent) != word:
-            self._set(agent, Doing(word, self._now()))
+    def __setitem__(self, agent: str, activity: str) -> None:
+        if self.get(agent) != activity:
+            self._set(agent, Doing(activity, self._now()))
 
     def get(self, agent: str, default: str = "") -> str:
         """`busy`, `idle` and so on."""
         doing = self._doing.get(agent)
-        return default if doing is None else doing.word
+        return default if doing is None else doing.activity
 
     def doing(self, agent: str) -> Doing:
         """The same, since when and what for."""
         return self._doing.get(agent, Doing())
 
-    def report(self, agent: str, word: str, wants: str) -> None:
+    def report(self, agent: str, activity: str, wants: str) -> None:
         """A program tells of itself what it does; its next session begins with nothing."""
         self._reported.add(agent)
         before = self.doing(agent)
-        if (before.word, before.wants) != (word, wants):
-            self._set(agent, Doing(word, self._now(), wants))
+        if (before.activity, before.wants) != (activity, wants):
+            self._set(agent, Doing(activity, self._now(), wants))
 
     def forget_reported(self, agent: str) -> None:
         """A session of a program begins or ends: what the one before told is over."""
@@ -130,7 +130,7 @@ class ClientFacts:
         return next((contact for contact in contacts if contact is not None), None)
 
 
-class Guest(Protocol):
+class ConnectionHandler(Protocol):
     """The object that handles one connection."""
 
     def dismiss(self, error: TellwireError) -> None:
@@ -138,7 +138,7 @@ class Guest(Protocol):
         ...
 
 
-class Late(Protocol):
+class HasDeadline(Protocol):
     """A connection with a deadline: to complete its first words, or to read its last ones."""
 
     since: float
@@ -163,35 +163,35 @@ class Connections:
     """The open connections of one broker; each door adds those that it serves."""
 
     def __init__(self) -> None:
-        self._guests: set[Guest] = set()
-        self._late: set[Late] = set()
+        self._handlers: set[ConnectionHandler] = set()
+        self._late: set[HasDeadline] = set()
         self._sweeps: list[Callable[[], None]] = []
         self.stopping = False
         """The broker ends them all."""
 
     def __len__(self) -> int:
-        return len(self._guests)
+        return len(self._handlers)
 
-    def __contains__(self, guest: object) -> bool:
-        return guest in self._guests
+    def __contains__(self, handler: object) -> bool:
+        return handler in self._handlers
 
-    def __iter__(self) -> Iterator[Guest]:
+    def __iter__(self) -> Iterator[ConnectionHandler]:
         """Those that are open now; they may close meanwhile."""
-        return iter(list(self._guests))
+        return iter(list(self._handlers))
 
-    def add(self, guest: Guest) -> None:
+    def add(self, handler: ConnectionHandler) -> None:
         """A connection has begun."""
-        self._guests.add(guest)
+        self._handlers.add(handler)
 
-    def discard(self, guest: Guest) -> None:
+    def discard(self, handler: ConnectionHandler) -> None:
         """It is over, or another door's."""
-        self._guests.discard(guest)
+        self._handlers.discard(handler)
 
-    def start_deadline(self, late: Late) -> None:
+    def start_deadline(self, late: HasDeadline) -> None:
         """Close this connection unless it goes on in time."""
         self._late.add(late)
 
-    def clear_deadline(self, late: Late) -> None:
+    def clear_deadline(self, late: HasDeadline) -> None:
         """It did, or it is over."""
         self._late.discard(late)
 

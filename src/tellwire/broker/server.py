@@ -54,7 +54,7 @@ CONSOLES = frozenset({"cli", "tui", "web"})
 
 
 Judged: TypeAlias = "Callable[[Identity | None], None]"
-Beside: TypeAlias = "Callable[[Callable[[], Identity], Judged], None]"
+RunInBackground: TypeAlias = "Callable[[Callable[[], Identity], Judged], None]"
 
 
 def _at_once(work: Callable[[], Identity], then: Judged) -> None:
@@ -77,7 +77,7 @@ class Door(Protocol):
     """Takes connections over from the server."""
 
     def admit(self, visit: Visit) -> None:
-        """Serve it from here on, as the transport's new protocol and the server's guest."""
+        """Serve it from here on, as the transport's new protocol and one of the server's connections."""
         ...
 
 
@@ -94,7 +94,7 @@ class Server:
         greeting_s: float,
         connections_max: int,
         attached: Attached = nobody_attached,
-        beside: Beside = _at_once,
+        run_in_background: RunInBackground = _at_once,
     ) -> None:
         self.engine = engine
         self.limits = limits
@@ -106,7 +106,7 @@ class Server:
         self._doors: dict[str, Door] = {}
         self.strangers = Strangers()
         self.origins = Origins(lambda: engine.state, attached)
-        self.beside = beside
+        self.run_in_background = run_in_background
         """How work that asks other programs is done."""
 
     def add_door(self, name: str, door: Door) -> None:
@@ -143,10 +143,10 @@ class Server:
             connection.dismiss(TellwireError("stopping", "The broker is stopping."))
         self.strangers.tell(last=True)
 
-    def above(self, words: list[str]) -> str:
+    def agent_owning(self, keys: list[str]) -> str:
         """The agent whose own process is among these ancestors; empty if none."""
         owners = self.origins.known().owners
-        return next((owners[word] for word in words if word in owners), "")
+        return next((owners[key] for key in keys if key in owners), "")
 
 
 class Connection(asyncio.Protocol):
@@ -230,7 +230,7 @@ class Connection(asyncio.Protocol):
         if self.caller.is_own_client and not self._server.connections.stopping:
             session = self._engine.delivery.sessions.get(self.caller.agent)
             if session is not None and session.source is self:
-                self._engine.submit(self, 0, EndSession(self.caller.agent, session.word))
+                self._engine.submit(self, 0, EndSession(self.caller.agent, session.id))
 
     def pause_writing(self) -> None:
         """Stop reading from a client that does not read, and send it no more offers."""
@@ -326,7 +326,7 @@ class Connection(asyncio.Protocol):
         self._asking = True
         if self._transport is not None:
             self._transport.pause_reading()
-        self._server.beside(judged, partial(self._identified, chain))
+        self._server.run_in_background(judged, partial(self._identified, chain))
         return False
 
     def _identified(self, chain: list[Process], verdict: Identity | None) -> None:

@@ -174,14 +174,14 @@ class PluginTranscript:
 
     evidence = "request"
 
-    def __init__(self, teller: Callable[[Iterable[dict[str, Any]]], Iterator[Said]]) -> None:
-        self._teller = teller
+    def __init__(self, parse_entries: Callable[[Iterable[dict[str, Any]]], Iterator[Said]]) -> None:
+        self._parse_entries = parse_entries
         self._readers: BoundedDict[str, RequestReader] = BoundedDict(SESSIONS_MAX)
         """By session: a client may have several at once."""
 
     def opened(self) -> PluginTranscript:
         """One without sessions."""
-        return PluginTranscript(self._teller)
+        return PluginTranscript(self._parse_entries)
 
     def reader(self, event: HookEvent) -> RequestReader:
         """The reader of a session."""
@@ -196,7 +196,7 @@ class PluginTranscript:
 
     def entries(self, lines: Iterable[dict[str, Any]]) -> Iterator[Said]:
         """As the client has its messages."""
-        return self._teller(lines)
+        return self._parse_entries(lines)
 
     def take(self, event: HookEvent, payload: Mapping[str, Any]) -> None:
         """Record what a plugin reports: requests, and the end of a session."""

@@ -78,7 +78,7 @@ class Mark:
         self.is_present, self.due = False, None
 
 
-class Follower:
+class FileFollower:
     """The whole lines that a growing file gained since the last look."""
 
     def __init__(self, path: str) -> None:
@@ -178,7 +178,7 @@ class TranscriptReader:
     """The word for what this reader's verdicts rest on."""
 
     def __init__(self, path: str, *, clock: Callable[[], float] | None = None) -> None:
-        self._file = Follower(path)
+        self._file = FileFollower(path)
         self._clock = clock or time.time
         self._marks: dict[str, Mark] = {}
         self._doubted: list[Mark] = []

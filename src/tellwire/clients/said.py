@@ -24,7 +24,7 @@ ASKED_BYTES_MAX = 256 << 10
 """So far back the last question is looked for."""
 CALL_CHARS_MAX = 160
 
-Teller: TypeAlias = Callable[[Iterable[dict[str, Any]]], Iterator[Said]]
+EntryParser: TypeAlias = Callable[[Iterable[dict[str, Any]]], Iterator[Said]]
 
 # What clients put into a user's place without its having said anything.
 _HARNESS = re.compile(
@@ -76,10 +76,10 @@ def call_line(name: Any, given: Any) -> str:
 # -- reading and writing ------------------------------------------------------------------------------
 
 
-def last_asked(teller: Teller, path: str) -> str:
+def last_asked(parse_entries: EntryParser, path: str) -> str:
     """What the model was asked last, by its user, a hook or a peer; empty if the record does not tell."""
     try:
-        said = list(teller(read_entries(path, bytes_max=ASKED_BYTES_MAX))) if path else []
+        said = list(parse_entries(read_entries(path, bytes_max=ASKED_BYTES_MAX))) if path else []
     except OSError:
         return ""
     asked: list[str] = []

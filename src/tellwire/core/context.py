@@ -12,7 +12,7 @@ import msgspec
 
 from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import Contact
-from tellwire.core.record.stored import Entry, FinalState, Header, Past, Query
+from tellwire.core.record.stored import Entry, FinalState, Header, Query, StoredPage
 from tellwire.protocol.events import AnyEvent, CallRefused
 from tellwire.protocol.operations.agents import PathRecord
 from tellwire.protocol.operations.asking import AskAgent
@@ -77,7 +77,7 @@ class Context(msgspec.Struct, kw_only=True):
     """Final receipts of a message, by recipient id."""
     records: Callable[[list[int]], list[MessageRecord]] = lambda _seqs: []
     """Whole messages with their bodies, in the order asked for."""
-    find: Callable[[Query], Past] = lambda _query: Past()
+    find: Callable[[Query], StoredPage] = lambda _query: StoredPage()
     """Messages of the past, newest first."""
     receipts: Callable[[list[int]], dict[int, dict[str, FinalState]]] = lambda _seqs: {}
     """Final receipts of several messages, by recipient id."""
@@ -109,7 +109,8 @@ class Context(msgspec.Struct, kw_only=True):
 class Doing(NamedTuple):
     """What an agent is doing, as far as its client or program tells; never stored."""
 
-    word: str = ""
+    activity: str = ""
+    """`busy`, `idle`, `waiting`, `errored`, or empty if unknown."""
     since: float = 0.0
     """By the wall clock."""
     wants: str = ""

@@ -22,7 +22,7 @@ from tellwire.mcp.dialects import DIALECTS
 from tellwire.mcp.dialects.tool import Tool, tools_of
 from tellwire.mcp.forms import form_of
 from tellwire.mcp.instructions import instructions
-from tellwire.mcp.membership import Membership
+from tellwire.mcp.membership import SessionMembership
 from tellwire.mcp.session import ShimSession
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ALL, CORE, ShimLine
@@ -52,7 +52,7 @@ STAMP = {
 class HandshakeResponder:
     """What one session hears before the SDK is loaded."""
 
-    def __init__(self, session: ShimSession, membership: Membership) -> None:
+    def __init__(self, session: ShimSession, membership: SessionMembership) -> None:
         self._session = session
         self._membership = membership
         self._dialect = DIALECTS[session.hello.dialect]

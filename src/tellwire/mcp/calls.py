@@ -18,7 +18,7 @@ from tellwire.mcp.dialects.answer import Answer, refusal, say_reply, with_waitin
 from tellwire.mcp.dialects.tellwire import Voice
 from tellwire.mcp.dialects.tool import Dialect, Tool, tools_of
 from tellwire.mcp.forms import form_of
-from tellwire.mcp.membership import Membership
+from tellwire.mcp.membership import SessionMembership
 from tellwire.mcp.session import ShimSession
 from tellwire.paths import canonical
 from tellwire.protocol.errors import TellwireError
@@ -72,7 +72,7 @@ class Calls:
     """The tools of one session."""
 
     def __init__(
-        self, session: ShimSession, membership: Membership, dialect: Dialect, limits: Limits
+        self, session: ShimSession, membership: SessionMembership, dialect: Dialect, limits: Limits
     ) -> None:
         self._session = session
         self._membership = membership
@@ -243,7 +243,7 @@ class Calls:
         voice = Voice(self._dialect.reply_with, crosses)
         if agent is None or not self._dialect.labels:
             return voice
-        return voice._replace(label=judge.labels.word(agent), told=judge.labels.knows(agent))
+        return voice._replace(label=judge.labels.label_of(agent), told=judge.labels.knows(agent))
 
     def _counted(self, answer: Answer, voice: Voice) -> Answer:
         agent, judge = self._session.agent, self._session.judge

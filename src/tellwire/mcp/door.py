@@ -22,7 +22,7 @@ from tellwire.broker.ports import SessionMesh
 from tellwire.broker.registrations import Connections, Visit
 from tellwire.core.context import EndSession
 from tellwire.mcp.bootstrap import HandshakeResponder, save_first_answers
-from tellwire.mcp.membership import Membership, SessionThreads
+from tellwire.mcp.membership import SessionMembership, SessionThreads
 from tellwire.mcp.session import EvidenceJudge, ShimSession, ShimTimes
 from tellwire.protocol.relay import ShimLine
 from tellwire.system.processes import is_alive
@@ -37,7 +37,9 @@ IMPORT_SWITCH_S = 0.0005
 class Serving(Protocol):
     """The module that has the SDK in it."""
 
-    async def serve(self, session: ShimSession, membership: Membership, handshake: list[ShimLine]) -> None:
+    async def serve(
+        self, session: ShimSession, membership: SessionMembership, handshake: list[ShimLine]
+    ) -> None:
         """Be the MCP server of one session until its connection ends."""
         ...
 
@@ -97,7 +99,7 @@ class ShimDoor:
 
     async def _serve(self, session: ShimSession) -> None:
         try:
-            membership = Membership(session, self._threads)
+            membership = SessionMembership(session, self._threads)
             responder = HandshakeResponder(session, membership)
             loading = self._load()
             if not loading.done() and session.known() is None:

@@ -30,16 +30,16 @@ class SessionThreads(Protocol):
         """The agent that a conversation is, if that is known for certain."""
         ...
 
-    def joined(self, session: Membership, /) -> None:
+    def joined(self, session: SessionMembership, /) -> None:
         """A session has joined."""
         ...
 
-    def know(self, session: Membership, thread: str, /) -> None:
+    def know(self, session: SessionMembership, thread: str, /) -> None:
         """A session serves this conversation."""
         ...
 
 
-class Membership:
+class SessionMembership:
     """Whether and as which agent one session takes part: joins it to its agent, and again after a restart."""
 
     def __init__(self, session: ShimSession, threads: SessionThreads) -> None:
@@ -117,7 +117,7 @@ class Membership:
             self._session.judge.labels.forget(agent.id)  # what is told here reaches nobody
         elif shown:
             self._session.judge.labels.tell(agent)
-        return self._session.judge.labels.word(agent)
+        return self._session.judge.labels.label_of(agent)
 
     @property
     def gets_mail_by_itself(self) -> bool:

@@ -27,7 +27,7 @@ from tellwire.mcp.bootstrap import describe
 from tellwire.mcp.calls import Ask, Calls
 from tellwire.mcp.dialects import DIALECTS
 from tellwire.mcp.instructions import instructions
-from tellwire.mcp.membership import Membership
+from tellwire.mcp.membership import SessionMembership
 from tellwire.mcp.session import ShimSession
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ShimLine
@@ -47,7 +47,7 @@ _ID = re.compile(_WORD)
 _LAST_ID = re.compile(_WORD + rb"\s*\}\s*$")
 
 
-async def serve(session: ShimSession, membership: Membership, handshake: list[ShimLine]) -> None:
+async def serve(session: ShimSession, membership: SessionMembership, handshake: list[ShimLine]) -> None:
     """Be the MCP server of one session until its connection ends; `handshake` was answered already."""
     await Gateway(session, membership).run(handshake)
 
@@ -140,7 +140,7 @@ class WriteStream:
 class Gateway:
     """Between one shim's numbered lines and the SDK's messages."""
 
-    def __init__(self, session: ShimSession, membership: Membership) -> None:
+    def __init__(self, session: ShimSession, membership: SessionMembership) -> None:
         self._session = session
         self._dialect = DIALECTS[session.hello.dialect]
         self._membership = membership

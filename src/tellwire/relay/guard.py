@@ -16,7 +16,7 @@ import json
 import os
 
 from tellwire.relay.payloads import read
-from tellwire.relay.places import Place, UnclearError, look
+from tellwire.relay.places import UnclearError, WrittenFile, look
 from tellwire.relay.starts import start_of
 from tellwire.relay.writes import written_paths
 
@@ -126,7 +126,7 @@ def judge(
     return [each for each in refused if each is not None]
 
 
-def _why_linked(guard: Mapping[str, Any], place: Place, *, scoped: bool) -> tuple[str, str] | None:
+def _why_linked(guard: Mapping[str, Any], place: WrittenFile, *, scoped: bool) -> tuple[str, str] | None:
     """Why a file may not be written that has other names; of a scoped agent's file all have to be known."""
     for name in place.names:
         if (refused := why(guard, name)) is not None:

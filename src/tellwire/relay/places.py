@@ -33,7 +33,7 @@ class UnclearError(ValueError):
     """Nobody can tell which file it is."""
 
 
-class Place:
+class WrittenFile:
     """A file that a call would write, and its other names (hard links) as far as they were found."""
 
     __slots__ = ("complete", "names", "path")
@@ -53,7 +53,7 @@ def look(
     cwd: str,
     rules: Iterable[tuple[str, bool]],
     within_s: float,
-) -> list[Place]:
+) -> list[WrittenFile]:
     """What the paths are on disk, each once; names of the same file are searched for where `rules` are about.
 
     A rule is a path, and whether all beneath it counts.
@@ -62,8 +62,8 @@ def look(
         UnclearError: a path cannot be resolved, or the search takes too long.
     """
     until = time.monotonic() + within_s
-    places = [Place(path) for path in targets(writes, paths, tool=tool, cwd=cwd)]
-    linked: dict[tuple[int, int], list[Place]] = {}
+    places = [WrittenFile(path) for path in targets(writes, paths, tool=tool, cwd=cwd)]
+    linked: dict[tuple[int, int], list[WrittenFile]] = {}
     counts: dict[tuple[int, int], int] = {}
     for place in places:
         try:

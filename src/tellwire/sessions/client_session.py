@@ -15,7 +15,7 @@ from tellwire.clients.events import HookEvent, OpenTurn, Outcome, Verdict
 from tellwire.clients.ports import NAMED
 from tellwire.clients.said import last_asked
 from tellwire.core.mail.waking import WAKEABLE, Standing, Wake, recent
-from tellwire.sessions.turns import Ending, Turn, Turns
+from tellwire.sessions.turns import Ending, Turn, TurnLog
 
 RESTING = ("idle", "errored")
 """States in which certainly no turn is in progress."""
@@ -336,7 +336,7 @@ class ClientSession:
         self._clock = clock = clock or time.time
         self.agent = agent
         self.client = client
-        self.turns = Turns(name, wake_line=wake_line, clock=clock)
+        self.turns = TurnLog(name, wake_line=wake_line, clock=clock)
         self.leases = Leases(client, clock, times or EvidenceTimes())
         self.wakes = Wakes(clock)
         self.state = ""

@@ -64,7 +64,7 @@ class MailFetcher:
             self._return(session.agent, call)  # behind the lease, which nobody waits for any more
             raise
         now, agent = self._mesh.state.now, self._mesh.state.agents[session.agent]
-        label = self.labels.word(agent)
+        label = self.labels.label_of(agent)
         told = self.labels.knows(agent, _uncut(session), session.client.cut_mark)
         fresh = _mark_repeats(taken.messages, self._known(session, taken.messages, prompt))
         parts = [render_message(each, now=now, label=label) for each in fresh]

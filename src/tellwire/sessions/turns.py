@@ -72,7 +72,7 @@ class Ending(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class Turns:
+class TurnLog:
     """One agent's turns, one after another."""
 
     def __init__(

@@ -10,7 +10,7 @@ DEAF = "no hook of its session has run, so mail cannot be delivered to it: it ha
 DIALOG = "a dialog in its terminal is waiting for its human"
 NOT_WAKEABLE = "it is idle and cannot be woken"
 SETTLE_S = 10.0
-"""A client that has just fallen idle, or was just woken, opens its ways again within this."""
+"""A client that has just fallen idle, or was just woken, opens its paths again within this."""
 
 
 class Contact(NamedTuple):
@@ -36,9 +36,9 @@ class Contact(NamedTuple):
     """If it may not: in how many seconds that is tried again; 0 if not before something new happens."""
     shut: str = ""
     """If it is idle: why no path can wake it. Empty if one can."""
-    way: str = ""
+    path: str = ""
     """If it is idle: the path that can."""
-    ways: Mapping[str, str] = {}
+    lease_paths: Mapping[str, str] = {}
     """By which path each open hand-over went, by its call."""
     announced: Set[str] = frozenset()
     """Large messages that it was told of."""
@@ -49,7 +49,7 @@ class Contact(NamedTuple):
         return self.hooked and not self.bound and not self.holds
 
     def is_settling(self, now: float) -> bool:
-        """Whether a turn has just ended, or is about to begin: its ways open by themselves."""
+        """Whether a turn has just ended, or is about to begin: its paths open by themselves."""
         return 0.0 <= now - max(self.since, self.woken_at) < SETTLE_S
 
 

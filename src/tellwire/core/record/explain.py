@@ -192,7 +192,7 @@ def _explain(
     next_at = _next_at(agent, gate, waiting.again_s(agent.id), context)
     return msgspec.structs.replace(
         told,
-        gate=gate.word,
+        gate=gate.code,
         why=gate.text,
         next=_next(agent, gate, next_at, left_s, context),
         next_at=next_at,
@@ -201,7 +201,7 @@ def _explain(
 
 
 def _next(agent: Agent, gate: Gate, next_at: float, left_s: float, context: Context) -> str:
-    text = NEXT[gate.word].format(name=agent.name)
+    text = NEXT[gate.code].format(name=agent.name)
     if next_at:
         text += f" That is in {format_span(next_at - context.now)}."
     if left_s:
@@ -210,9 +210,9 @@ def _next(agent: Agent, gate: Gate, next_at: float, left_s: float, context: Cont
 
 
 def _next_at(agent: Agent, gate: Gate, again_s: float, context: Context) -> float:
-    if gate.word == "muted":
+    if gate.code == "muted":
         return agent.muted_until
-    return context.now + again_s if again_s > 0 and gate.word in ("often", "stopped", "failed") else 0.0
+    return context.now + again_s if again_s > 0 and gate.code in ("often", "stopped", "failed") else 0.0
 
 
 def _steps(entries: list[Entry], agent: str, seq: int) -> Iterator[Step]:

@@ -82,7 +82,7 @@ def pulse_of(agent: Agent, context: Context) -> Pulse:
     doing = context.doing(agent.id)
     return Pulse(
         agent=agent.id,
-        activity=doing.word,
+        activity=doing.activity,
         since=doing.since,
         wants=doing.wants,
         place=terminal_of(agent),

@@ -77,7 +77,7 @@ class FinalState(msgspec.Struct, frozen=True):
     at: float
 
 
-class Past(msgspec.Struct, frozen=True):
+class StoredPage(msgspec.Struct, frozen=True):
     """One page of messages out of the store."""
 
     messages: list[tuple[Header, MessageRecord]] = []

@@ -36,7 +36,7 @@ class Argument(NamedTuple):
     """Instead of the field's own type, where clients need it plainer."""
 
     @property
-    def word(self) -> str:
+    def public_name(self) -> str:
         """The name the caller uses."""
         return self.name or self.field
 
@@ -111,4 +111,6 @@ def tool_for(operation: type[Operation[Any]]) -> Tool:
     names = [field.name for field in msgspec.structs.fields(operation)]
     names = [name for name in names if name != "key" or not operation.repeats]
     arguments = tuple(Argument(name, docs.get(name, "")) for name in names)
-    return Tool(operation.word(), operation, summary(operation), arguments, reads=operation.reads, set=ALL)
+    return Tool(
+        operation.wire_name(), operation, summary(operation), arguments, reads=operation.reads, set=ALL
+    )

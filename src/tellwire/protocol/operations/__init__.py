@@ -106,4 +106,4 @@ AnyOperation: TypeAlias = (
     | StopBroker
 )
 
-OPERATIONS: dict[str, type[Operation[Any]]] = {kind.word(): kind for kind in AnyOperation.__args__}
+OPERATIONS: dict[str, type[Operation[Any]]] = {kind.wire_name(): kind for kind in AnyOperation.__args__}
