@@ -348,7 +348,7 @@ def _answer_for_broker(
     began = time.monotonic()
 
     def status(_operation: BrokerStatus) -> BrokerState:
-        state, trouble = engine.state, engine.storage_error or engine.low
+        state, trouble = engine.state, engine.storage.error or engine.storage.low
         agents = [agent for agent in state.agents.values() if not is_operator(agent)]
         return BrokerState(
             pid=os.getpid(),

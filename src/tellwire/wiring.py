@@ -37,7 +37,7 @@ class SessionTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long the parts wait; the defaults are what a broker uses."""
 
     endpoint_s: float = 2.0
-    """Between two looks for an installation's port, and whether that is free."""
+    """The interval between checks for an installation's port, and whether it is free."""
     hook_answer_s: float = ANSWER_S
     read_s: float = READ_S
     """For the text of a session."""
@@ -65,24 +65,19 @@ class SessionDoors:
         times: SessionTimes,
     ) -> None:
         clients, wakers = {each.kind: each.opened() for each in CLIENTS}, Wakers()
+        owner_above = server.agent_owning
         self.tracker = tracker = SessionTracker(
             engine,
             clients,
             home / "marks",
             wakers=wakers,
-            owner_above=server.agent_owning,
+            owner_above=owner_above,
             checkpoint_prompt=checkpoint_prompt,
             times=times.hooks,
         )
         guards = GuardFiles(engine, engine.commits, home / "guards")
         guarding = Guarding(
-            engine,
-            engine.refusals,
-            tracker,
-            guards,
-            clients,
-            owner_above=server.agent_owning,
-            times=times.guard,
+            engine, engine.refusals, tracker, guards, clients, owner_above=owner_above, times=times.guard
         )
         plugins = PluginDoor(tracker, guarding, clients, times=times.plugins)
         typist = Typist(tracker.access, enabled=typing, times=times.typing)
@@ -138,7 +133,7 @@ class HttpListener:
         self._home = home
         self._connections_max = connections_max
         self._is_told = False
-        """The log knows that the port is taken."""
+        """It was logged that the port is taken."""
         self.port = 0
         """Where hooks are served; 0 if nowhere."""
 

@@ -22,14 +22,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Console:
-    """One connection of the person's that wants to be offered mail."""
+    """One connection of the operator that wants to be offered mail."""
 
     __slots__ = ("last", "offered", "source")
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.offered: set[int] = set()
-        """What it was offered and nobody has read: its window."""
+        """Its window: what it was offered and nobody has read."""
         self.last = 0
         """Everything up to here was offered to it once."""
 

@@ -60,10 +60,10 @@ class Delivery:
     def __init__(self, load: Callable[[Sequence[int]], list[StoredMessage]], grant_s: float = 0.0) -> None:
         self._load = load
         self._grant_s = grant_s
-        """How long after a sign of life a client has what it was offered to itself; 0: it always asks."""
+        """How long after its last sign of life an offer is granted to a client; 0: it always claims."""
         self._endings: list[str] = []
         self._leaving: set[int] = set()
-        """Of this tick: the connections that took their leave themselves."""
+        """The connections that left by themselves in this tick."""
         self._callable: list[str] = []
         self.sessions: dict[str, Session] = {}
         self.dirty: set[str] = set()
@@ -104,7 +104,7 @@ class Delivery:
     # -- the tick -------------------------------------------------------------------------------------
 
     def observe(self, state: State, event: AnyEvent) -> None:
-        """See what an applied event means for what can be handed over."""
+        """Note which agents may have something to be delivered after this event."""
         if type(event) is MessageQueued:
             for agent in event.recipients:
                 if agent in self.sessions:
@@ -122,14 +122,14 @@ class Delivery:
         self._leaving.add(id(source))
 
     def forget_tick(self) -> None:
-        """The tick never was: its sessions did not end, and everybody may have something waiting."""
+        """Undo the tick: its sessions did not end, and every agent may have mail waiting."""
         self._endings.clear()
         self._leaving.clear()
         self._callable.clear()
         self.dirty.update(self.sessions)
 
     def settle(self, state: State) -> None:
-        """After the commit: let go of sessions that are over.
+        """After the commit: forget sessions that are over.
 
         A client that may show what it was offered, and did not end its session itself, has to know of the
         end: the next session gets the same messages.
@@ -146,7 +146,7 @@ class Delivery:
         self._leaving.clear()
 
     def ready(self) -> list[str]:
-        """Agents that something may be handed to now; each is returned once."""
+        """Agents that may get something now; each is returned once."""
         ready: list[str] = []
         for agent in self.dirty:
             session = self.sessions.get(agent)

@@ -54,7 +54,7 @@ class Lookups:
         self._former_names: dict[str, str] = {}
 
     def context(self, caller: Caller, limits: Limits, alive: Callable[[str], bool]) -> Context:
-        """The surroundings of decisions; caller and clock are set anew for each."""
+        """The context of decisions; caller and clock are set for each one."""
         return Context(
             caller=caller,
             now=0.0,
@@ -114,7 +114,7 @@ class Lookups:
         return self._journal.head()[1].hex()
 
     def former_name(self, agent: str) -> str:
-        """The name under which a forgotten agent joined, as long as the journal tells."""
+        """The name under which a forgotten agent joined, as long as the journal has it."""
         name = self._former_names.get(agent)
         if name is None:
             seq = parse_id("a", agent) or 0
@@ -135,13 +135,13 @@ class Lookups:
         return [seq for seq in self._delivery.claimed(state, agent) if seq in leased]
 
     def contact_of(self, agent: str) -> Contact | None:
-        """What is known of an agent's client; None if it is handed its mail as it comes."""
+        """What is known of an agent's client; None if mail is pushed to it."""
         session = self._delivery.sessions.get(agent)
         if session is None or not session.pulls:
             return None
         try:
             return self._facts.contact_of(agent)
-        except Exception:  # a look at a client must never cost a send
+        except Exception:  # a failing lookup must never fail a send
             log.exception("the client of %s cannot be looked at", agent)
             return Contact()
 

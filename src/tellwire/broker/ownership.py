@@ -41,10 +41,10 @@ class FileIdentity(NamedTuple):
 
 
 def place_of(target: Path | int) -> FileIdentity | None:
-    """What stands there; None if nothing does.
+    """Identify the file or folder; None if nothing is there.
 
     Raises:
-        OSError: that cannot be told.
+        OSError: it cannot be read.
     """
     try:
         status = os.stat(target)
@@ -54,7 +54,7 @@ def place_of(target: Path | int) -> FileIdentity | None:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Have a folder that only its owner can enter.
+    """Make sure of a folder that only its owner can enter.
 
     Raises:
         TellwireError: it belongs to somebody else, or cannot be made.
@@ -72,7 +72,7 @@ def prepare_folder(folder: Path) -> None:
 
 
 def take_lock(path: Path) -> int:
-    """Take the lock of the one broker; the kernel lets go of it whatever happens to us.
+    """Take the lock of the one broker; the kernel releases it when this process ends.
 
     Raises:
         TellwireError: `already_running`.
@@ -144,7 +144,7 @@ class HomeOwnership:
         """The trouble that was logged last."""
 
     def take(self) -> None:
-        """Have the home and its lock.
+        """Acquire the home and its lock.
 
         Raises:
             TellwireError: another broker has them, or they cannot be had.
@@ -156,7 +156,7 @@ class HomeOwnership:
         self._home_place = place_of(self._home)
 
     def release(self) -> None:
-        """Let go of the home: the very last thing."""
+        """Release the home: the very last step."""
         if self._home_fd is not None:
             os.close(self._home_fd)
         os.close(self._lock_fd)
@@ -177,7 +177,7 @@ class HomeOwnership:
     # -- with each beat -------------------------------------------------------------------------------
 
     async def watch(self, beat_s: float) -> None:
-        """Look with each beat, until cancelled."""
+        """Check at each beat, until cancelled."""
         while True:
             await asyncio.sleep(beat_s)
             await self.look()
@@ -253,7 +253,7 @@ class Losses:
             log.error("%s %s", each, LOSSES_ADVICE)
 
     def beat(self) -> None:
-        """Tell the operator, if that is still to be done."""
+        """Notify the operator, if that has not been done yet."""
         if self._waits:
             self._waits = False
             self._engine.submit_own(TellOperator(" ".join([*self.words, LOSSES_ADVICE])))
@@ -297,13 +297,13 @@ class Space:
             total, _, free = self._look(self._folder)
         except OSError:
             return
-        low = self._engine.low is not None
+        low = self._engine.storage.low is not None
         floor = min(self._free_bytes_min, int(SHARE_MAX * total))
         if free < floor * (AGAIN if low else 1):
             words = f"The disk of {self._folder} is nearly full: {free >> 20} MiB free."
             if not low:
                 log.error("the disk is low: %s", words)
-            self._engine.note_space(TellwireError("storage_full", words, SPACE_ADVICE))
+            self._engine.storage.note_space(TellwireError("storage_full", words, SPACE_ADVICE))
         elif low:
             log.warning("the disk has room again")
-            self._engine.note_space(None)
+            self._engine.storage.note_space(None)

@@ -1,4 +1,4 @@
-"""Mail on its way into a client: fetches what waits on a lease, and renders it as text for the model."""
+"""Fetches waiting mail on a lease, and renders it as text for the model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MailFetcher:
     ) -> FetchedText:
         """What waits for an agent, on a lease, as text for its model; empty if there is nothing new.
 
-        What stands in the `prompt` that the text goes along with is not said again.
+        Messages that are in the `prompt` already are not repeated.
         """
         self._calls += 1
         call = f"{channel}:{self._mesh.state.epoch}:{self._calls}"
@@ -72,7 +72,7 @@ class MailFetcher:
         session.leases.announced.update(each.id for each in large)
         parts += [announce(each, now=now, size=int(each.body)) for each in large]
         if taken.messages:
-            # A text under a name of its own is sought by that, whatever stands there already.
+            # A text with an id of its own is searched by that id, whatever else is in the transcript.
             is_known = not parts and channel != NAMED
             self._lease(session, call, path, [each.id for each in taken.messages], due=is_known)
             if not parts and channel in WAKING:
@@ -173,7 +173,7 @@ class MailFetcher:
 
 
 def _leased_to(agent: Agent, call: str) -> list[str]:
-    """The messages that a call holds."""
+    """The messages that are leased to a call."""
     lease = agent.calls[call]
     return [format_id("m", seq) for seq, receipt in agent.leased.items() if receipt.lease == lease]
 
@@ -184,7 +184,7 @@ def _uncut(session: ClientSession) -> str:
 
 
 def _mark_repeats(messages: list[MessageRecord], known: Mapping[str, str]) -> list[MessageRecord]:
-    """What is to be said: nothing if all of it stands in the context; else all, with the repeats marked."""
+    """The messages to deliver: none if the context has all of them; else all, with the repeats marked."""
     if all(known.get(each.id) == "stands" for each in messages):
         return []
     mark = msgspec.structs.replace

@@ -23,7 +23,7 @@ OWN_DIALECT = "tellwire"
 
 
 class PathView:
-    """Tells the listing, and the core, how mail gets to each agent."""
+    """Reports to the listing and the core how mail gets to each agent."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ CUTS = frozenset({COMPACT, "clear"})
 
 
 class HookTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """How long clients are waited for, and how often their files are looked at."""
+    """How long to wait for clients, and how often to poll their files."""
 
     watch: WatchTimes = WatchTimes()
     evidence: EvidenceTimes = EvidenceTimes()
@@ -57,14 +57,14 @@ class HookTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HookFaults:
-    """Payloads of hooks that made no sense, by client: how many, and when and why the last did not."""
+    """Invalid hook payloads, by client: how many, and when and why the last one was."""
 
     def __init__(self, clients_max: int) -> None:
         self._clients_max = clients_max
         self.by_client: dict[str, tuple[int, float, str]] = {}
 
     def note(self, client: str, error: Exception) -> None:
-        """A hook brought a payload that cannot be understood."""
+        """Count a payload that cannot be parsed."""
         count, _, _ = self.by_client.get(client, (0, 0.0, ""))
         if count or len(self.by_client) < self._clients_max:
             self.by_client[client] = count + 1, time.time(), str(error)[:FAULT_CHARS_MAX]
@@ -211,7 +211,7 @@ class SessionTracker:
         if session.takes(event):
             try:
                 fetched = await self._fetch_for(session, event, listens)
-            except asyncio.CancelledError:  # the hook has given up: what it told is true all the same
+            except asyncio.CancelledError:  # the hook has given up, but what it reported is still true
                 self._tell(session, endings + session.close(event))
                 raise
         if fetched.text and event.continues:
@@ -302,7 +302,7 @@ class SessionTracker:
             self.mail(agent.id)
 
     def take_starts(self) -> None:
-        """Hear of the sessions that started while no broker answered."""
+        """Read the notes of sessions that started while no broker answered."""
         for start in self._starts.take():
             try:
                 self.meet(start.client, start.payload, start.processes, start.at)
@@ -383,7 +383,7 @@ class SessionTracker:
 
     @property
     def labels(self) -> Labels:
-        """The secret words that end peers' messages in each session."""
+        """The secret labels that end peers' messages in each session."""
         return self.fetcher.labels
 
     def brings(self, agent: str) -> bool:
@@ -487,7 +487,7 @@ class SessionAccess:
         return pane_of(holder_of(inode))
 
     def end_session(self, shim: McpSession, agent: Agent) -> None:
-        """Nobody sees a session any more: it is over for the others."""
+        """The terminal of a session is gone: end the session."""
         self._mesh.submit(shim.source, 0, EndSession(agent.id, agent.session))
 
 

@@ -105,7 +105,7 @@ class SessionReader:
         )
 
     def _without_label(self, agent: Agent, text: str) -> str:
-        """The word that ends messages in that session is for its model only."""
+        """The label that ends messages in that session is for its model only."""
         return text.replace(self._tracker.labels.label_of(agent), FRAME)
 
     async def _rendered(self, agent: Agent, operation: GetSessionData) -> Rendered | None:

@@ -1,4 +1,4 @@
-"""The truth about a turn when no hook tells it: a busy agent does not stay busy for ever.
+"""Finds the end of turns that no hook reports, so that a busy agent does not stay busy for ever.
 
 While an agent is busy or waits for its human, the client's own files are looked at: every ten seconds, and
 every two while mail waits for it or is on its way. Where they say that the turn is over, it is, with what
@@ -33,11 +33,11 @@ Tell = Callable[[ClientSession, list[Ending]], None]
 
 
 class ProbeTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """How long is waited between looks, and until silence means something."""
+    """The intervals between polls, and how long a turn may be silent."""
 
     look_s: float = 2.0
     settled_s: float = 10.0
-    """So long after the last hook a client's word counts, even if it is older than that hook."""
+    """After this long without a hook, the client's files count even if they are older than the last hook."""
     silent_s: float = 900.0
 
 
@@ -52,7 +52,7 @@ class TurnProbe:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody has to begin looking."""
+        """Whether polling has to start."""
         return not self._is_running and any(_is_open(session) for session, _ in self._sessions())
 
     async def run(self) -> None:

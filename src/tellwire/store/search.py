@@ -250,7 +250,7 @@ def _scan_tail(db: sqlite3.Connection, page: _Page, low: int, high: int) -> bool
 
 
 def _may_match(terms: tuple[Term, ...]) -> tuple[str, list[str]]:
-    """A cheap condition that every matching row fulfils: plain text holds the word as it stands.
+    """A cheap condition that every matching row fulfils: plain text contains the word unchanged.
 
     Text with other than ASCII characters, or with a NUL, which ends `like`, is always looked at: SQLite
     counts fewer characters in it than bytes.

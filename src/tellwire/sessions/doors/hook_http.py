@@ -27,7 +27,7 @@ log = logging.getLogger("tellwire.hooks")
 PATH = b"/hooks/"
 POLL_PATH = b"/wait/"
 PROOF_PATH = b"/proof/"
-"""Whoever asks first who we are is shown that we know the token: it has not sent it yet."""
+"""A client may ask us to prove that we know the token, before it sends the token itself."""
 NONCE_BYTES_MAX = 128
 BODY_BYTES_MAX = 1 << 20
 """Of a larger body only the beginning is kept; all of it is taken."""
@@ -45,7 +45,7 @@ class HttpTimes(msgspec.Struct, frozen=True, kw_only=True):
     idle_s: float = 600.0
     """Between two requests of a client that has the token."""
     pause_s: float = 1.0
-    """Without a descriptor left, nobody is taken in for so long."""
+    """Without a free descriptor, how long no connection is accepted."""
 
 
 class Doorkeeper(Protocol):

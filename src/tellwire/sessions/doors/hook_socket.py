@@ -1,4 +1,4 @@
-"""The doors for what runs beside a client's turn: hooks that bring a payload, and waiters."""
+"""The doors for hooks, which bring a payload, and for waiters, which run while a client is idle."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class HookDoor:
         self._answer_s = answer_s
 
     def admit(self, visit: Visit) -> None:
-        """Take a hook's connection over."""
+        """Serve a connection that greeted as a hook."""
         if visit.hello.hook is None:
             raise AssertionError("not a hook")
         connection = HookConnection(
@@ -89,7 +89,7 @@ class HookConnection(asyncio.Protocol):
         connections.start_deadline(self)
 
     def data_received(self, data: bytes) -> None:
-        """Gather the payload; what comes behind it is nothing."""
+        """Collect the payload; anything after it is ignored."""
         if self._served:
             return
         self._data += data[: self._hello.bytes - len(self._data)]
@@ -134,7 +134,7 @@ class HookConnection(asyncio.Protocol):
 
 
 class WaiterDoor:
-    """Waiters beside idle clients: one for each client process, none in headless runs."""
+    """The waiters of idle clients: one for each client process, none in headless runs."""
 
     def __init__(self, tracker: SessionTracker, connections: Connections) -> None:
         self._tracker = tracker
@@ -143,7 +143,7 @@ class WaiterDoor:
         """By the client's process."""
 
     def admit(self, visit: Visit) -> None:
-        """Take a waiter's connection over, or send it home."""
+        """Serve a connection that greeted as a waiter, or tell it to exit."""
         chain = ancestry(visit.pid)
         connection = WaiterConnection(self, visit, [process.key for process in chain])
         visit.transport.set_protocol(connection)
@@ -164,7 +164,7 @@ class WaiterDoor:
         return there is not None and there.since > connection.since
 
     def hear(self, connection: WaiterConnection, data: bytes) -> None:
-        """What a waiter was started with: it tells whose it is, to every broker."""
+        """Read the payload that a waiter was started with: it names the session that it serves."""
         hello = connection.hello
         try:
             payload = read_payload(data, cut=hello.cut)
@@ -196,14 +196,14 @@ class WaiterDoor:
         return True
 
     def path_of(self, agent: Agent) -> PathRecord:
-        """Whether a waiter stands beside the agent's client."""
+        """Whether the agent's client has a waiter."""
         works = agent.owner in self._waiters
         note = "" if works else "no waiter yet: it starts with the next prompt or at the end of a turn"
         return PathRecord(name=WAITER, works=works, note=note, wakes=True)
 
 
 class WaiterConnection(asyncio.Protocol):
-    """One waiter; it says whose it is, and is told once."""
+    """One waiter: it says which session it serves, and gets one answer."""
 
     def __init__(self, door: WaiterDoor, visit: Visit, processes: list[str]) -> None:
         if visit.hello.waiter is None:
