@@ -34,7 +34,7 @@ class AskTimes(msgspec.Struct, frozen=True, kw_only=True):
     look_s: float = 0.1
     """Between two looks when nothing is committed: the caller may be gone, or the process."""
     end_s: float = 12.0
-    """An agent that is told to end is gone by then, whether it wants to or not."""
+    """How long an agent has to end by itself before it is killed."""
 
 
 class ChildProcesses(Protocol):
@@ -50,7 +50,7 @@ class ChildProcesses(Protocol):
 
 
 class Asking:
-    """Built by the daemon."""
+    """Runs questions to fresh agents: waits for each answer, and for the end of the agent."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Asking:
         return request is not None and request.status == ANSWERED
 
     def _parent(self, caller: Caller) -> Agent | None:
-        """Who asks, if it is still known; a person is the operator."""
+        """The agent that asks, if it is still known; a person is the operator."""
         state = self._mesh.state
         return state.find(OPERATOR) if caller.kind == OPERATOR else state.agents.get(caller.agent)
 

@@ -1,6 +1,6 @@
 """Runs the processes of children: starts what is reserved, reports what came of it, ends what is to end.
 
-What a child is stands in the state; this only carries it out and reports. So a crash of the broker loses
+The state says what each child is; this only carries it out and reports. So a crash of the broker loses
 nothing: a process that was not released yet gives up by itself, one that runs is watched again.
 """
 
@@ -76,7 +76,7 @@ class LaunchTimes(msgspec.Struct, frozen=True, kw_only=True):
     screen_s: float = 0.5
     """Between two looks at the window of a client that is not up yet."""
     answer_slack_s: float = 15.0
-    """Whoever asked for a child waits for so long beyond its time to come up."""
+    """How long a caller waits beyond the time that a child has to start."""
     end_s: float = ASK_S
     """From asking a program to end to ending it."""
     clear_s: float = 1.0
@@ -88,7 +88,7 @@ class LaunchTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartFailures:
-    """Why children did not come up, and what they printed last: kept for a while for whoever waits."""
+    """Why children did not start, and what they printed last; kept for a while for waiting callers."""
 
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
@@ -253,7 +253,7 @@ class Launcher:
                 self._processes[agent_id] = Running(child.process, processes.name_in(child.place))
 
     def _has_begun(self, agent: Agent) -> bool:
-        """Whether a client's first turn is under way: before that, mail would be one more thing to begin."""
+        """Whether a client's first turn has begun: before that, mail could start a second one."""
         if agent.kind not in BY_KIND or self._activity(agent.id) in BEGUN:
             return True
         return self._mesh.clock.now - agent.connected_at > self._times.first_turn_s
@@ -333,7 +333,7 @@ class Launcher:
         return processes.own_environment()
 
     async def _release(self, agent: Agent, process: str) -> None:
-        """What is on record may begin; also what an earlier broker started and had no time to let begin."""
+        """Release processes whose start is committed, including those that an earlier broker started."""
         self._released.add(process)
         with contextlib.suppress(OSError):
             processes.release(self._folder / agent.id)
@@ -358,7 +358,7 @@ class Launcher:
             if not late and dialog is None:
                 continue
             if not is_alive(process) or agent.online:
-                return  # its end is told elsewhere
+                return  # its end is reported elsewhere
             reason = (
                 f"It did not connect to tellwire within {self._mesh.limits.child_up_s:.0f} s. "
                 f"`tellwire install {BY_KIND[agent.kind].name} --check` says whether it is set up."
@@ -397,7 +397,7 @@ class Launcher:
     # -- ending ---------------------------------------------------------------------------------------
 
     def _watch_end(self, agent_id: str, process: str) -> None:
-        """Hear of a process's end at once, where the kernel tells; else the sweep finds it."""
+        """Notice the end of a process at once, where the kernel reports it; else the sweep finds it."""
         if process in self._watched or not hasattr(os, "pidfd_open"):
             return
         try:
@@ -424,13 +424,13 @@ class Launcher:
                 child = self._mesh.state.children.get(agent_id)
                 if child is None or child.process != process:
                     break
-                await asyncio.sleep(self._times.look_s)  # a sweep may stand before it in the queue
+                await asyncio.sleep(self._times.look_s)  # a sweep may be ahead of it in the queue
         finally:
             self._mesh.ending.discard(process)
 
     async def _read_end(self, agent_id: str, process: str) -> None:
         child = self._mesh.state.children.get(agent_id)
-        code = processes.bury(process)
+        code = processes.reap(process)
         self._watched.pop(process, None)
         if child is None or child.process != process:
             return
@@ -462,7 +462,7 @@ class Launcher:
         group = pid_in(process)
         await asyncio.to_thread(processes.end, process, self._times.clear_s)
         await asyncio.to_thread(end_groups, [group], str(self._home), self._times.clear_s)
-        processes.bury(process)
+        processes.reap(process)
         self._released.discard(process)
         await asyncio.to_thread(processes.clear, self._folder / agent_id, window, process)
 

@@ -31,9 +31,9 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     beneath: bool = False
     """It runs beneath an agent: it takes over no name."""
     named: bool = False
-    """It was told which name to bear: the place does not decide."""
+    """Its name was chosen for it, and does not depend on its place."""
     chosen: bool = False
-    """Its own model chose that name, not whoever configured the client."""
+    """Its own model chose that name, not the person who configured the client."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,13 +93,13 @@ class Context(msgspec.Struct, kw_only=True):
     activity: Callable[[str], str] = lambda _agent: ""
     """What an agent is doing, as far as its client tells."""
     doing: Callable[[str], Doing] = lambda _agent: Doing()
-    """The same, with since when and what for."""
+    """The same, with since when, and what it waits for."""
     prompted: Callable[[str], bool] = lambda _agent: False
     """Whether an agent is in a turn that its human began."""
     paths: Callable[[str], list[PathRecord]] = lambda _agent: []
     """How mail gets into an agent's model, where its client is known."""
     contact: Callable[[str], Contact | None] = lambda _agent: None
-    """What is known now of the client of an agent that fetches its mail; None if it is handed to it."""
+    """What is known now of the client of an agent that fetches its mail; None if mail is pushed to it."""
     kept: Mapping[str, int] = {}
     """Bytes of messages that are stored, by the id of their sender."""
     claimed: Callable[[str], list[int]] = lambda _agent: []
@@ -118,7 +118,7 @@ class Doing(NamedTuple):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What a command comes to: an answer, and the facts that make it true."""
+    """The result of a command: its reply, and the events that make it true."""
 
     reply: Any = None
     events: list[AnyEvent] = []

@@ -3,7 +3,7 @@
 Loading takes half a second, more on a busy machine, and some clients wait no longer than one for a server's
 tools: their first turn would go without. A session begins with the same few questions, and their answers are
 known: the handshake, the list of tools, a ping. They are given here, exactly as the SDK gives them (a test
-compares); the SDK is told of the handshake when it is there. Anything else, or unusual, waits for it.
+compares); the SDK gets the handshake when it is loaded. Anything else, or unusual, waits for it.
 
 The same answers are left in the home for shims that get none from a broker (`relay/alone` reads them). Those
 name no agent and no label: who joins later is told by its next result.
@@ -59,7 +59,7 @@ class HandshakeResponder:
         self._is_open = False
         """The handshake is done."""
         self.handshake: list[ShimLine] = []
-        """Lines that the SDK has to be told of."""
+        """Lines that the SDK has to get later."""
 
     async def run(self, loading: asyncio.Task[Any]) -> None:
         """Answer what can be answered, in order, until the SDK is loaded or something else comes."""

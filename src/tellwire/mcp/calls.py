@@ -59,7 +59,7 @@ Progress = Callable[[float, float, str], Awaitable[None]]
 
 
 class Ask(NamedTuple):
-    """One tool call as it came."""
+    """One tool call, as the client sent it."""
 
     number: int
     birth_us: int
@@ -69,7 +69,7 @@ class Ask(NamedTuple):
 
 
 class Calls:
-    """The tools of one session."""
+    """Runs the tool calls of one session."""
 
     def __init__(
         self, session: ShimSession, membership: SessionMembership, dialect: Dialect, limits: Limits

@@ -35,7 +35,7 @@ IMPORT_SWITCH_S = 0.0005
 
 
 class Serving(Protocol):
-    """The module that has the SDK in it."""
+    """The module that imports the SDK."""
 
     async def serve(
         self, session: ShimSession, membership: SessionMembership, handshake: list[ShimLine]
@@ -72,7 +72,7 @@ class ShimDoor:
         self._tasks = Tasks()
 
     def admit(self, visit: Visit) -> None:
-        """Take a shim's connection over."""
+        """Serve a connection that greeted as a shim."""
         if visit.hello.shim is None:
             raise AssertionError("not a shim")
         session = ShimSession(
@@ -94,7 +94,7 @@ class ShimDoor:
         self._tasks.run(self._serve(session))
 
     async def drain(self) -> None:
-        """The broker stops: let the calls under way be answered, for a moment."""
+        """The broker stops: let open calls be answered, for a moment."""
         await self._tasks.drain(self._times.stop_s)
 
     async def _serve(self, session: ShimSession) -> None:

@@ -67,7 +67,7 @@ class SessionMembership:
         self.note = note
 
     def take_note(self) -> str:
-        """What the model has to be told of its name; from now on it was."""
+        """What the model has to be told about its name; returned once."""
         note, self.note = self.note, ""
         return note
 
@@ -106,7 +106,7 @@ class SessionMembership:
         return bool(self._parent and self._session.caller.agent) and not self._session.caller.is_own_client
 
     def tell_label(self, *, shown: bool) -> str:
-        """The word that ends peers' messages in this session, for its instructions; empty if there is none.
+        """The label that ends peers' messages in this session, for its instructions; empty if there is none.
 
         `shown`: the client puts them before its model, so that the rule is known from now on.
         """
@@ -114,7 +114,7 @@ class SessionMembership:
         if agent is None:
             return ""
         if self._session.hello.alone:
-            self._session.judge.labels.forget(agent.id)  # what is told here reaches nobody
+            self._session.judge.labels.forget(agent.id)  # these instructions reach nobody
         elif shown:
             self._session.judge.labels.tell(agent)
         return self._session.judge.labels.label_of(agent)

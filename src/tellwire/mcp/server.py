@@ -73,7 +73,7 @@ class ReadStream:
         self._news.set()
 
     def close(self) -> None:
-        """There will be no more."""
+        """End the stream: no more messages follow."""
         self._closed = True
         self._news.set()
 
@@ -97,7 +97,7 @@ class ReadStream:
         return await self.receive()
 
     async def aclose(self) -> None:
-        """The SDK is done with it."""
+        """Called by the SDK when it has ended the stream."""
         self.close()
 
     async def __aenter__(self) -> Self:
@@ -119,7 +119,7 @@ class WriteStream:
         self._gateway = gateway
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Say something to the client."""
+        """Send a message of the SDK to the client."""
         self._gateway.say(item)
 
     async def aclose(self) -> None:
@@ -134,7 +134,7 @@ class WriteStream:
         exc_val: BaseException | None,
         exc_tb: TracebackType | None,
     ) -> None:
-        """Nothing to close."""
+        """Leave the connection open: it is the session's."""
 
 
 class Gateway:

@@ -1,6 +1,6 @@
 """Which files on disk a tool call would write: all that its client may take a path for, with links resolved.
 
-What cannot be resolved for sure raises `UnclearError`: whoever asks refuses the write. Standard library only.
+What cannot be resolved for sure raises `UnclearError`: the caller refuses the write. Standard library only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BLANK = "\ufeff"
 
 
 class UnclearError(ValueError):
-    """Nobody can tell which file it is."""
+    """It cannot be determined which file a path means."""
 
 
 class WrittenFile:
@@ -130,7 +130,7 @@ def spellings(writes: Mapping[str, Any], path: str) -> list[str]:
 
 
 def resolve(path: str, known: dict[str, str]) -> str:
-    """An absolute path with its symbolic links followed; what does not exist yet is taken as it stands.
+    """An absolute path with its symbolic links followed; what does not exist yet is left as it is.
 
     `known` is from places that were looked at to what they link to, empty if they are no links.
 

@@ -4,7 +4,7 @@ It reads no JSON. Each line of the client gets a number and goes to the broker; 
 when a line is dealt with, what to say to the client, and which lines make a handshake. So when the connection
 breaks, this program knows what to do: connect again, starting a broker if need be, say the handshake again
 without letting the client hear the answer, and send every line that is still open as it was. The broker knows
-a line it had already by the number, and by the `instance`, a random word that is this program's life.
+a line it had already by the number, and by the `instance`, a random id of this run of the program.
 
     to the broker    12 5f3a1c 10,11 {"jsonrpc":"2.0","id":7,...}    number, birth, answers written, line
                      ~1 5e0000 - {...}                               of the handshake, said again
@@ -17,7 +17,7 @@ a line it had already by the number, and by the `instance`, a random word that i
                      0 ! ·                                           the broker stops: wait for the next one
 
 The birth of a line is in microseconds on the broker's clock. Which answers were written tells the broker
-what the client can have read. This protocol is frozen: a change needs a new VERSION beside the old one.
+what the client can have read. This protocol is frozen: a change needs a new VERSION next to the old one.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ClientLines:
         """What to add to our clock to get the broker's."""
 
     def add(self, text: bytes, *, too_long: bool = False) -> int:
-        """Number a line."""
+        """Number a line, and keep it until it is answered."""
         self.number += 1
         self.open[self.number] = ClientLine(text, too_long=too_long)
         return self.number
@@ -286,7 +286,7 @@ class Shim:
     def step(self) -> None:
         """Wait for one thing to happen, and deal with it."""
         if self.starter is not None:
-            self.starter.bury()
+            self.starter.reap()
         client, broker, poll = self.client, self.broker, select.poll()
         if not client.ended and len(broker.outgoing) < BUFFER_BYTES_MAX and len(self.lines.open) < OPEN_MAX:
             poll.register(0, select.POLLIN)
@@ -354,7 +354,7 @@ class Shim:
         self.client.write()
 
     def make_alone(self) -> Alone:
-        """The part that speaks for itself."""
+        """The part that answers without a broker; made on first use."""
         if self.alone is None:
             from tellwire.relay.alone import Alone  # noqa: PLC0415 - hardly ever needed
 
@@ -419,7 +419,7 @@ class Shim:
         self.broker.outgoing += self.lines.encode(number, self.client.written, mark)
 
     def hear_broker(self) -> None:
-        """Take answers."""
+        """Handle what the broker sent."""
         data = self.broker.read()
         if data is None:
             return

@@ -1,6 +1,6 @@
 """Claude Code's transcript, which tells each request and which answer belongs to it.
 
-A request is what it keeps of an earlier one and the hashes of more messages; a hash stands for the text of an
+A request is what it keeps of an earlier one and the hashes of more messages; a hash is that of the text of an
 `api-request-blob`, or for ordinary entries. The file is not in order of time, only the conversation's entries
 are, among themselves. Undocumented, seen with 2.1.325; without requests the order of the entries has to do.
 """
@@ -30,7 +30,7 @@ from tellwire.clients.said import blocks_said, text_of, told
 from tellwire.system.bounded import BoundedDict
 
 REQUESTS_MAX = 50_000
-"""So many requests are remembered; one that builds on a forgotten one proves no absence."""
+"""How many requests are remembered; one that builds on a forgotten one proves no absence."""
 ANSWERED_MAX = 1_000
 
 _TAKEN_UP = {"hook_additional_context", "queued_command"}
@@ -286,7 +286,7 @@ class ClaudeReader(TranscriptReader):
         return _Hashes(names, wanted <= 0)
 
     def _settle_by_order(self, at: float) -> None:
-        """Another version, which tells no requests: a new answer was given with all that stands before it."""
+        """A version that records no requests: an answer was given with everything before it."""
         for mark in self._open_marks():
             if mark.taken_at is not None:
                 mark.verdict, self.evidence = Verdict.READ, "transcript"
@@ -301,7 +301,7 @@ class ClaudeTranscript:
     evidence = "request"
 
     def opened(self) -> ClaudeTranscript:
-        """It remembers nothing."""
+        """Return itself: it keeps no state."""
         return self
 
     def reader(self, event: HookEvent) -> ClaudeReader:

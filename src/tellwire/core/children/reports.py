@@ -107,7 +107,7 @@ def _is_link_matter(
 
 
 def tell_unheard(state: State, agent: Agent, child: Child, context: Context) -> Decision | None:
-    """Tell a parent that has room again where the words are for which it had none."""
+    """Tell a parent whose inbox has room again where to find the result that did not fit."""
     parent = state.agents.get(child.parent)
     if parent is None or not child.unheard:
         return None
@@ -121,7 +121,7 @@ def tell_unheard(state: State, agent: Agent, child: Child, context: Context) -> 
 
 
 def where_it_is(agent: Agent) -> str:
-    """How a parent gets at words that found no room in its inbox."""
+    """How a parent can read a result that did not fit into its inbox."""
     return f'get_session_data("{agent.name}") shows what it said.'
 
 
@@ -167,7 +167,7 @@ def _settle(state: State, agent: Agent, seq: int) -> list[AnyEvent]:
 
 
 def answer_with(state: State, agent: Agent, child: Child, text: str, post: Post, turn: str = "") -> bool:
-    """Put what it said into the post as the answer; False if nobody waits for one any more."""
+    """Send what it said as the answer; False if nobody waits for one any more."""
     parent = state.agents.get(child.parent)
     if parent is None or child.result or not text:
         return False

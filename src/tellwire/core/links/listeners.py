@@ -1,6 +1,6 @@
 """Listeners: who hears, once per turn, that another agent stopped, failed, waits, is gone or overdue (SC-9).
 
-A listener is a wish that lasts: it survives restarts and sessions of both, until it is taken back or one of
+A listener is durable: it survives restarts and sessions of both, until it is taken back or one of
 the two is forgotten. What is told is a notice, durable before anybody hears of it. Between two agents with a
 direct link nothing is told: there the words themselves cross. A turn that was started by nothing but notices
 is not told further (AUD-7): otherwise two agents that listen to each other would never fall silent.
@@ -19,7 +19,7 @@ from tellwire.protocol.operations.listeners import Listen, Listening, Unlisten
 
 BEGINNING_CHARS = 300
 TOLD = -1.0
-"""Of `due`: the listeners know that it is overdue."""
+"""A value of `due`: the listeners were notified that it is overdue."""
 
 
 def decide_listen(state: State, operation: Listen, context: Context) -> Decision:
@@ -86,12 +86,12 @@ def is_caused_by_notices(agent: Agent, *, human: bool) -> bool:
 
 
 def tell(state: State, agent: Agent, text: str, kind: str, post: Post, *, hops: int = 0) -> None:
-    """Say something of an agent to all who listen to it."""
+    """Send a notice about an agent to all its listeners."""
     for listener_id in agent.listeners:
         listener = state.agents.get(listener_id)
         child = state.children.get(agent.id)
         if child is not None and child.listen and child.parent == listener_id:
-            continue  # a parent hears of its child in a way of its own
+            continue  # a parent gets reports of its child instead
         if listener is not None and direct_link(state, agent, listener_id) is None:
             post.tell(listener, text, kind, hops=hops)
 

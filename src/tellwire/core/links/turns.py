@@ -57,7 +57,7 @@ def decide_report(state: State, command: ReportTurn, context: Context) -> Decisi
     hops = 0 if event.human else hops_of(agent, context)
     tell_turn(state, agent, event, text, post, hops=hops)
     if (child := state.children.get(agent.id)) is not None:
-        # Who was asked one question is gone when the answer is read.
+        # An agent that was asked one question is gone when the answer is read.
         body = shortened(text, context.limits.body_bytes_max, "" if child.asked else agent.name)
         report_turn(state, agent, event, body, post, context, hops=hops, is_last=command.is_last)
     return Decision(Done(), post.events, post.texts)

@@ -1,4 +1,4 @@
-"""Whether mail reaches an agent now, and if not, why: rules over what the gateways tell of its client."""
+"""Whether mail reaches an agent now, and if not, why: rules over what is known of its client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETTLE_S = 10.0
 
 
 class Contact(NamedTuple):
-    """What the gateways know now of the client of an agent that fetches its mail; never stored."""
+    """What `sessions` and `mcp` know now of the client of an agent that fetches its mail; never stored."""
 
     hooked: bool = False
     """It is an agent CLI that our hooks run in; otherwise it fetches its mail itself."""
@@ -41,7 +41,7 @@ class Contact(NamedTuple):
     lease_paths: Mapping[str, str] = {}
     """By which path each open hand-over went, by its call."""
     announced: Set[str] = frozenset()
-    """Large messages that it was told of."""
+    """Large messages that were announced to it."""
 
     @property
     def is_deaf(self) -> bool:
@@ -54,7 +54,7 @@ class Contact(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Whether what is sent to an agent gets into its context without anybody else's doing."""
+    """Whether a message to an agent gets into its context without further action of anybody."""
 
     reached: bool
     why: str = ""
@@ -65,7 +65,7 @@ REACHED = Reach(reached=True)
 
 
 def reach(contact: Contact | None, now: float) -> Reach:
-    """Whether an online agent is reached now; without a contact its client is handed its mail as it comes."""
+    """Whether an online agent is reached now; without a contact, mail is pushed to its client."""
     if contact is None or contact.holds:
         return REACHED
     if not contact.hooked:

@@ -1,4 +1,4 @@
-"""Why a message is not read yet, if it waits longer than its path needs: found out when somebody asks."""
+"""Why a message is not read yet, if it waits longer than its path needs; computed on request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEEDS_S = {
     PULL: 60.0,
 }
 """How long a message takes by each path at most, if nothing is in its way: to be handed over, and again until
-there is evidence. `push` is to a program that is handed its mail as it comes."""
+there is evidence. `push` is to a program that mail is pushed to."""
 LARGE = "it is too large to deliver with a turn: the agent was told about it and has to fetch it"
 UNSEEN = "the operator has not looked at it yet"
 WEAK = "it does not wake anybody; it is delivered with the next turn"
@@ -39,7 +39,7 @@ class Gate(NamedTuple):
     code: str
     text: str
     after_s: float = 0.0
-    """The text is told in listings if it waits longer than this; until then it is on its way as expected."""
+    """Listings show the text if it waits longer than this; until then it is delivered as expected."""
 
     def why(self, waited_s: float) -> str:
         """The text, if it has waited longer than it needs."""
@@ -47,7 +47,7 @@ class Gate(NamedTuple):
 
 
 HELD = {"failed": FAILED, "left": LEFT, "often": OFTEN, "stopped": STOPPED, "ended": ENDED}
-"""From the code of a gate to how the reason begins for which an agent is not woken now."""
+"""From the code of a gate to the beginning of the reason why an agent is not woken now."""
 
 
 class Waiting:
@@ -161,7 +161,7 @@ def _held_code(held: str) -> str:
 
 
 def open_gate(agent: Agent, receipt: Receipt, contact: Contact | None, open_s: float, now: float) -> Gate:
-    """What a message that was handed over so long ago waits for."""
+    """What a message waits for that was handed over `open_s` seconds ago."""
     ago = format_span(open_s)
     if contact is None:
         text = f"its program has had it for {ago} and has not confirmed it"

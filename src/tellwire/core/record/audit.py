@@ -64,7 +64,7 @@ class Wanted(NamedTuple):
     """By id."""
 
     def takes(self, entry: Entry) -> bool:
-        """Whether an event is among them."""
+        """Whether an event passes the filters."""
         if self.types and type_name_of(entry.event) not in self.types:
             return False
         if not self.agents:
@@ -88,7 +88,7 @@ def _filtered(operation: ReadAudit, wanted: Wanted, context: Context) -> tuple[l
 
 
 def check_types(types: list[str]) -> None:
-    """Refuse words that no event has.
+    """Refuse types that no event has.
 
     Raises:
         TellwireError: `bad_request`, with the nearest.
@@ -101,7 +101,7 @@ def check_types(types: list[str]) -> None:
 
 
 def decide_watch(state: State, operation: WatchFeed, context: Context) -> Decision:
-    """Whoever may watch may; the broker's feed does the rest, from where this says."""
+    """Check that the caller may watch, and where the feed begins; the broker sends it."""
     if operation.after is None:
         return Decision(Watching())
     if operation.after < 0 or not 0 <= operation.chars <= CHARS_MAX:
@@ -278,7 +278,7 @@ _PLAIN: dict[type, tuple[str, ...]] = {
     link_events.LinkResumed: ("link",),
     link_events.LinkClosed: ("link", "reason"),
 }
-"""Events of which some fields are told as they are."""
+"""Events with the fields that are shown unchanged."""
 
 
 def _of_agent(event: _OfAgent) -> dict[str, Any]:
@@ -343,7 +343,7 @@ def _ids(seqs: list[int]) -> list[str]:
 
 
 def decide_tell_operator(state: State, command: TellOperator, context: Context) -> Decision:
-    """A notice to the operator, if there is one yet."""
+    """A notice to the operator, if it is registered yet."""
     post = Post(context)
     post.tell_all(state, [], command.text, "storage", operator=True)
     return Decision(None, post.events, post.texts)

@@ -119,7 +119,7 @@ def find_message(state: State, text: str, context: Context) -> tuple[Header, Mes
 
 
 def may_read(state: State, header: Header, context: Context) -> bool:
-    """Whether a message is the caller's business."""
+    """Whether the caller may read a message."""
     if context.caller.kind != AGENT:
         return True
     return caller_agent(state, context).id in (header.sender, *header.recipients)

@@ -190,7 +190,7 @@ def _mail_row(state: State, operator: Agent | None, seq: int) -> MailRow | None:
 
 
 def changed_by(state: State, entries: Iterable[Entry]) -> Keys:
-    """The rows that these events may have changed; more does no harm, fewer would."""
+    """The rows that these events may have changed; too many are harmless, too few are not."""
     keys = Keys()
     operator = state.find(OPERATOR)
     for entry in entries:

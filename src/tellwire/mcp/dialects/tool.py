@@ -78,12 +78,12 @@ class Dialect(NamedTuple):
     name: str
     tools: tuple[Tool, ...]
     instructions: str
-    """What a client is told at the start, for a model that has never heard of it."""
+    """The instructions at the start, for a model that does not know tellwire."""
     joins: bool = True
     """The session is an agent from its first moment; else when it registers, or first needs to be one."""
     reply_with: str = "agent_send"
     labels: bool = False
-    """Peers' messages end with the session's own word, which the instructions tell."""
+    """Peers' messages end with the session's own label, which the instructions name."""
     whole: bool = False
     """All of its tools are all that MCP offers: those missing in its table are made from the operations."""
 

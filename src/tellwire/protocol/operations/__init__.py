@@ -1,4 +1,4 @@
-"""The table of operations: the one place where a surface learns what can be asked."""
+"""The table of operations, one file for each noun: every surface is built from it. Imports only `base`."""
 
 from __future__ import annotations
 
