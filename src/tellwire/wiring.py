@@ -105,7 +105,7 @@ class SessionDoors:
     async def listen(self) -> None:
         """Go on with the sessions that an earlier broker knew, and serve HTTP, until cancelled."""
         self.tracker.recall()
-        self.tracker.take_starts()
+        self.tracker.read_starts()
         self.tracker.go_on()
         await self.http.run()
 

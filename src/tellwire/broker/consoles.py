@@ -58,7 +58,7 @@ class Consoles:
         operator = state.find(OPERATOR)
         return 0 if operator is None else len(operator.pending)
 
-    def tell(self, state: State, fresh: dict[int, StoredMessage]) -> list[Source]:
+    def offer_new(self, state: State, fresh: dict[int, StoredMessage]) -> list[Source]:
         """After a commit: offer what is new to each that can take it; those that got something."""
         operator = state.find(OPERATOR) if self._consoles else None
         if operator is None:

@@ -33,7 +33,7 @@ from tellwire.protocol.ids import format_id, parse_id
 
 CLAIMED_MAX = 1_024
 ENDED = ("This agent was removed by the operator.", "Connect again to come back.")
-"""What its client is told."""
+"""The error for a client whose agent was removed."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -47,7 +47,7 @@ class Session:
         self.source = source
         self.id = session
         self.pulls = pulls
-        """It fetches its mail; it is only told that some waits."""
+        """It fetches its mail, and is only notified that some waits."""
         self.claimed: set[str] = set()
         """Ids granted to it; those confirmed since are left in until there are too many."""
         self.grants = grants
@@ -159,7 +159,7 @@ class Delivery:
         """Tell a client whose window is full how much more mail is waiting."""
         self._callable.append(agent)
 
-    def tell(self, state: State) -> list[Source]:
+    def notify(self, state: State) -> list[Source]:
         """After the commit: say to clients that fetch their mail, or are behind with it, how much waits."""
         told: list[Source] = []
         for agent_id in self._callable:

@@ -1,4 +1,4 @@
-"""The single writer: gathers commands, decides and applies them, commits once, then speaks.
+"""The single writer: gathers commands, decides and applies them, commits once, then replies.
 
 A tick begins when the loop has read all sockets that were ready. Every command that came in is decided and
 applied in order; what is now deliverable to connected clients is handed over; the events of all that are
@@ -237,7 +237,7 @@ class Engine:
         self.clock.resume(self.state.now, self.state.awake)
         self._set_time()
         tick = self._tick = Tick()
-        self._take(tick, decide(self.state, StartBroker(version), self._context))
+        self._apply_decision(tick, decide(self.state, StartBroker(version), self._context))
         self._commit(tick)
         self._tick = Tick()
 
@@ -255,7 +255,7 @@ class Engine:
             return
         answer = self._answer(operation)
         if isinstance(answer, Decision):
-            self._follow(self._tick, source, operation, answer.reply)
+            self._update_connection(self._tick, source, operation, answer.reply)
             if n:
                 source.answer(n, answer.reply)
         else:
@@ -296,18 +296,16 @@ class Engine:
         try:
             for job in queue:
                 self._run(tick, job)
-            self._hand_over(tick)
+            self._offer_waiting(tick)
             if tick.events:
                 self._commit(tick)
         except TellwireError as error:
-            self._give_up(queue, tick, error)
+            self._undo(queue, tick, error)
         except Exception:
             log.exception("a tick failed; the state is rebuilt from the journal")
-            self._give_up(
-                queue, tick, TellwireError("internal", "The broker failed while handling this call.")
-            )
+            self._undo(queue, tick, TellwireError("internal", "The broker failed while handling this call."))
         try:
-            self._speak(tick)
+            self._send_answers(tick)
         except Exception:
             log.exception("a committed tick could not be told; clients ask again")
         self._tick = Tick()
@@ -345,7 +343,7 @@ class Engine:
             if self.storage.refuses(job, decision, self.state):
                 self._refuse_writing(tick, job)
                 return
-            self._take(tick, decision)
+            self._apply_decision(tick, decision)
         reply = decision.reply
         if source is not None and reply is not None:
             tick.answers.append((source, n, reply))
@@ -353,7 +351,7 @@ class Engine:
                 if not reply.id or reply.recipients:
                     tick.refused.append((source.caller, command, reply))
             elif kind in FOLLOWED:
-                self._follow(tick, source, command, reply)
+                self._update_connection(tick, source, command, reply)
 
     def _is_end(self, source: Source | None, command: EndSession) -> bool:
         """Whether a session ends with its connection: not if another one is the agent's client by now."""
@@ -362,7 +360,7 @@ class Engine:
         self.facts.activities.forget_reported(command.agent)
         return True
 
-    def _follow(self, tick: Tick, source: Source, command: Any, reply: Any) -> None:
+    def _update_connection(self, tick: Tick, source: Source, command: Any, reply: Any) -> None:
         """Apply the effects that an answered operation has on its connection."""
         if type(command) is ClaimMessages:
             if reply.ids and source.caller.is_own_client:
@@ -416,7 +414,7 @@ class Engine:
             log.exception("a decision failed: %s", type(command).__name__)
             return TellwireError("internal", "The broker failed while handling this call.")
 
-    def _take(self, tick: Tick, decision: Decision) -> None:
+    def _apply_decision(self, tick: Tick, decision: Decision) -> None:
         """Apply the events of a decision, and note what is to be stored and handed over."""
         state, delivery, stored = self.state, self.delivery, self.storage.stored
         text = 0
@@ -430,7 +428,7 @@ class Engine:
                 stored[event.sender] = stored.get(event.sender, 0) + event.size
             delivery.observe(state, event)
 
-    def _hand_over(self, tick: Tick) -> None:
+    def _offer_waiting(self, tick: Tick) -> None:
         if self.storage.error is not None or not self.delivery.dirty:
             return
         state, context = self.state, self._context
@@ -442,7 +440,7 @@ class Engine:
             for event in events:
                 apply(state, event)
                 tick.events.append(event)
-                tick.handed.append(event)  # pyright: ignore[reportArgumentType]  # that is all a hand-over makes
+                tick.handed.append(event)  # pyright: ignore[reportArgumentType]  # that is all an offer makes
             if not events and agent.pending and agent.online:
                 self.delivery.note_waiting(agent_id)
 
@@ -453,7 +451,7 @@ class Engine:
         with self.queue.commit_timer:
             self.storage.journal.commit(commit)
 
-    def _speak(self, tick: Tick) -> None:
+    def _send_answers(self, tick: Tick) -> None:
         touched: dict[Source, None] = {}
         for source, n, answer in tick.answers:
             if n:
@@ -465,9 +463,9 @@ class Engine:
         if tick.handed:
             for source in self.delivery.offer(self.state, tick.handed, tick.fresh):
                 touched[source] = None
-        for source in self.delivery.tell(self.state):
+        for source in self.delivery.notify(self.state):
             touched[source] = None
-        for source in self.consoles.tell(self.state, tick.fresh):
+        for source in self.consoles.offer_new(self.state, tick.fresh):
             touched[source] = None
         dismiss_replaced(tick)
         self.delivery.settle(self.state)
@@ -476,7 +474,7 @@ class Engine:
 
     # -- when the disk says no ------------------------------------------------------------------------
 
-    def _give_up(self, queue: list[Job], tick: Tick, error: TellwireError) -> None:
+    def _undo(self, queue: list[Job], tick: Tick, error: TellwireError) -> None:
         """Undo the tick, and refuse all its calls."""
         storage = self.storage
         if error.code not in (*NOT_NOW, "internal"):

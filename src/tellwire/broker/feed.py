@@ -5,7 +5,7 @@ missed. Of one tick a watcher gets a bounded number of events.
 
 A follower has a place in the journal. What it is sent lies directly behind that place: out of the tick that
 was just committed or, if it is behind, out of the journal, a page at a time. So it may read slowly, or come
-back after a crash of the broker, and misses nothing; only one that is very far behind is told `gap` and moved
+back after a crash of the broker, and misses nothing; only one that is very far behind gets `gap` and is moved
 to the end. With `live` a page ends with the rows of the state that changed, as they are now: those of a page
 that lies back may be ahead of its events, and are right when it has caught up.
 """

@@ -1,7 +1,7 @@
 """The label that ends each peer's message in one session, and whether its model knows the rule about it.
 
 The label is derived from a secret of the home and the session: the next broker derives the same, no peer can.
-The rule, whose words those are and what they are not, stands in what a client is told at the start. It comes
+The rule, who wrote such a message and what it does not permit, is in the instructions at the start. It comes
 again with the first delivery after the context was cut, or when so much was said that it may have been.
 """
 
@@ -55,7 +55,7 @@ class Labels:
             signs += choice[place]
         return signs
 
-    def tell(self, agent: Agent, transcript: str = "") -> None:
+    def note_rule(self, agent: Agent, transcript: str = "") -> None:
         """Note that the rule is in the context now."""
         self._told.renew(agent.id, Told(agent.session, 0, _size(transcript)))
 
@@ -63,7 +63,7 @@ class Labels:
         """Note that the context was cut: the rule may be gone."""
         self._told.pop(agent, None)
 
-    def knows(self, agent: Agent, transcript: str = "", cut_mark: bytes = b"") -> bool:
+    def has_rule(self, agent: Agent, transcript: str = "", cut_mark: bytes = b"") -> bool:
         """Whether the rule is in the context of an agent's model.
 
         `cut_mark` is what the transcript says once the client has cut the context.
@@ -79,7 +79,7 @@ class Labels:
     def count(self, agent: Agent, chars: int, transcript: str = "", *, ruled: bool) -> None:
         """Count text that was delivered, with the rule or without."""
         if ruled:
-            self.tell(agent, transcript)
+            self.note_rule(agent, transcript)
         elif (told := self._told.get(agent.id)) is not None:
             self._told[agent.id] = told._replace(chars=told.chars + chars)
 

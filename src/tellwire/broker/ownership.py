@@ -4,7 +4,7 @@ Looked at each beat. A socket that is gone (a logout removes the runtime folder)
 lock is acquired again. The folder itself is locked too: without its lock file as well there is one broker for
 a home. One whose home is gone or another one has nothing left to serve, and ends. Below a floor of free
 space only receipts and the operator's mail are accepted (the rule is in `core/record/space`), and what of the
-journal was lost is told until a person acknowledges it.
+journal was lost is reported until a person acknowledges it.
 """
 
 from __future__ import annotations

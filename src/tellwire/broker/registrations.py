@@ -92,13 +92,13 @@ class Activities:
     def pop(self, agent: str, _default: object = None) -> None:
         """Forget the activity of an agent: it is unknown now."""
         if self._doing.pop(agent, None) is not None:
-            self._tell(agent)
+            self._notify(agent)
 
     def _set(self, agent: str, doing: Doing) -> None:
         self._doing[agent] = doing
-        self._tell(agent)
+        self._notify(agent)
 
-    def _tell(self, agent: str) -> None:
+    def _notify(self, agent: str) -> None:
         for observer in self._observers:
             observer(agent)
 

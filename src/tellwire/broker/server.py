@@ -135,14 +135,14 @@ class Server:
     def sweep(self) -> None:
         """Close connections that missed their deadline, and log who was turned away."""
         self.connections.sweep(time.monotonic() - self.greeting_s)
-        self.strangers.tell()
+        self.strangers.log_counts()
 
     def dismiss_all(self) -> None:
         """Say that the broker stops, and close everything."""
         self.connections.stopping = True
         for connection in self.connections:
             connection.dismiss(TellwireError("stopping", "The broker is stopping."))
-        self.strangers.tell(last=True)
+        self.strangers.log_counts(last=True)
 
     def agent_owning(self, keys: list[str]) -> str:
         """The agent whose own process is among these ancestors; empty if none."""
@@ -463,7 +463,7 @@ def connection_factory(server: Server) -> Callable[[], Connection]:
     return lambda: Connection(server)
 
 
-TOLD_EVERY_S = 60.0
+LOG_EVERY_S = 60.0
 """The first are logged at the next beat, the others at most this often."""
 
 
@@ -472,18 +472,18 @@ class Strangers:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self._told_at = -TOLD_EVERY_S
+        self._logged_at = -LOG_EVERY_S
 
     def note(self, reason: str) -> None:
         """Count one; the reasons are our own few constants, never text from outside."""
         self._counts[reason] += 1
 
-    def tell(self, *, last: bool = False) -> None:
-        """Log the counts, at most once in `TOLD_EVERY_S`; with `last`, in any case."""
+    def log_counts(self, *, last: bool = False) -> None:
+        """Log the counts, at most once in `LOG_EVERY_S`; with `last`, in any case."""
         now = time.monotonic()
-        if not self._counts or (now - self._told_at < TOLD_EVERY_S and not last):
+        if not self._counts or (now - self._logged_at < LOG_EVERY_S and not last):
             return
         reasons = ", ".join(f"{count} {reason}" for reason, count in self._counts.most_common())
         log.warning("turned %d connections away: %s", self._counts.total(), reasons)
         self._counts.clear()
-        self._told_at = now
+        self._logged_at = now

@@ -70,7 +70,7 @@ class Asking:
         self._stopping = False
         self._news = asyncio.Event()
         self._tasks = Tasks()
-        commits.observe(self._hear)
+        commits.observe(self._on_commit)
 
     def begin(self, source: Source, n: int, operation: AskAgent) -> None:
         """Answer a question when the agent that is started for it has, or is not going to."""
@@ -83,7 +83,7 @@ class Asking:
         self._news.set()
         await self._tasks.drain(self._times.end_s)
 
-    def _hear(self) -> None:
+    def _on_commit(self) -> None:
         if self._tasks:
             self._news.set()
 

@@ -93,7 +93,7 @@ class StartFailures:
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
         self._kept: BoundedDict[str, tuple[str, str]] = BoundedDict(KEPT_MAX)
-        commits.observe(self._hear)
+        commits.observe(self._on_commit)
 
     def keep(self, agent_id: str, reason: str, output: str) -> None:
         """Why a child ended, and the end of its output."""
@@ -103,7 +103,7 @@ class StartFailures:
         """What is kept of a child: the reason and its output."""
         return self._kept.get(agent_id, ("", ""))
 
-    def _hear(self) -> None:
+    def _on_commit(self) -> None:
         """What an earlier broker, or the core, has put on record counts where nothing else is known."""
         if HEARD.isdisjoint(map(type, self._commits.events)):
             return
@@ -152,7 +152,7 @@ class Launcher:
         """From a process to the descriptor that tells of its end."""
         self._news = asyncio.Event()
         self._tasks = Tasks()
-        commits.observe(self._hear)
+        commits.observe(self._on_commit)
         self._note_processes()
         for _ in mesh.state.children:  # a sweep does one thing at a time; nobody is served before it
             mesh.submit_own(SweepChildren(begun=True))
@@ -163,7 +163,7 @@ class Launcher:
         kept = {agent: processes.name_in(child.place) for agent, child in children.items() if child.process}
         for agent_id, running in list(self._processes.items()):
             if not is_alive(running.process):  # what it said last is still there
-                await self._tell_end(agent_id, running.process)
+                await self._report_end(agent_id, running.process)
         await asyncio.to_thread(clear_leftovers, self._folder, kept, str(self._home))
         while True:
             self._news.clear()
@@ -173,7 +173,7 @@ class Launcher:
                 async with asyncio.timeout(self._times.beat_starting_s if starting else self._times.beat_s):
                     await self._news.wait()
 
-    def _hear(self) -> None:
+    def _on_commit(self) -> None:
         """Something was committed: of interest only while there is a child, or what is left of one."""
         if self._mesh.state.children or self._processes or self._busy:
             self._news.set()
@@ -411,11 +411,11 @@ class Launcher:
         def ended() -> None:
             loop.remove_reader(descriptor)
             os.close(descriptor)
-            self._tasks.run(self._tell_end(agent_id, process))
+            self._tasks.run(self._report_end(agent_id, process))
 
         loop.add_reader(descriptor, ended)
 
-    async def _tell_end(self, agent_id: str, process: str) -> None:
+    async def _report_end(self, agent_id: str, process: str) -> None:
         """Put on record that a process is gone, and what it said last; no sweep comes before that."""
         self._mesh.ending.add(process)
         try:

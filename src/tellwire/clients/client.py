@@ -133,7 +133,7 @@ class Reader(Protocol):
         """
         ...
 
-    def stands(self, mark: str) -> bool:
+    def is_present(self, mark: str) -> bool:
         """A text with this mark is in the conversation already, and will be in its next request."""
         ...
 

@@ -114,7 +114,7 @@ class RequestReader:
             return True
         return put_in < self._held_at and mark not in self._held
 
-    def stands(self, mark: str) -> bool:
+    def is_present(self, mark: str) -> bool:
         """It is among what the plugin told last."""
         return mark in self._held and mark not in self._missed
 

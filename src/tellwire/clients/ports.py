@@ -203,8 +203,8 @@ class ClientThreads(Protocol):
         """A session has joined."""
         ...
 
-    def know(self, shim: McpSession, thread: str, /) -> None:
-        """A session serves this conversation."""
+    def bind_thread(self, shim: McpSession, thread: str, /) -> None:
+        """Note that a session serves this conversation."""
         ...
 
     def agent_of(self, thread: str, /) -> Agent | None:

@@ -229,7 +229,7 @@ class TranscriptReader:
                 self._catch_up()
         return left or not self._is_taken(known) or (stopped and self._is_withdrawn(known))
 
-    def stands(self, mark: str) -> bool:
+    def is_present(self, mark: str) -> bool:
         """A text with this mark is in the conversation already, and will be in its next request."""
         self.judge([mark])
         known = self._marks[mark]

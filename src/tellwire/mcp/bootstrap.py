@@ -6,7 +6,7 @@ known: the handshake, the list of tools, a ping. They are given here, exactly as
 compares); the SDK gets the handshake when it is loaded. Anything else, or unusual, waits for it.
 
 The same answers are left in the home for shims that get none from a broker (`relay/alone` reads them). Those
-name no agent and no label: who joins later is told by its next result.
+name no agent and no label: a session that joins later gets them with its next result.
 """
 
 from __future__ import annotations
@@ -150,7 +150,9 @@ class HandshakeResponder:
     def _instructions(self) -> str:
         agent = self._session.agent
         name = "" if agent is None else agent.name
-        label = self._membership.tell_label(shown=self._membership.client.shows and self._dialect.labels)
+        label = self._membership.label_for_instructions(
+            shown=self._membership.client.shows and self._dialect.labels
+        )
         return instructions(self._dialect, name, self._membership.note if name else "", label)
 
 

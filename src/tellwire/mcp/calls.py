@@ -216,7 +216,7 @@ class Calls:
             )
             record: AgentRecord = await self._session.ask(changes)
             if record.name.lower() != operation.name.lower():
-                self._membership.tell(
+                self._membership.add_note(
                     f"{operation.name!r} is in use by a live agent; you are {record.name!r}."
                 )
         return f2.say_registered(await self._membership.ensure())
@@ -243,7 +243,7 @@ class Calls:
         voice = Voice(self._dialect.reply_with, crosses)
         if agent is None or not self._dialect.labels:
             return voice
-        return voice._replace(label=judge.labels.label_of(agent), told=judge.labels.knows(agent))
+        return voice._replace(label=judge.labels.label_of(agent), told=judge.labels.has_rule(agent))
 
     def _counted(self, answer: Answer, voice: Voice) -> Answer:
         agent, judge = self._session.agent, self._session.judge

@@ -34,7 +34,7 @@ class SessionThreads(Protocol):
         """A session has joined."""
         ...
 
-    def know(self, session: SessionMembership, thread: str, /) -> None:
+    def bind_thread(self, session: SessionMembership, thread: str, /) -> None:
         """A session serves this conversation."""
         ...
 
@@ -62,7 +62,7 @@ class SessionMembership:
         if info is not None and not self._info:
             self._info = info
 
-    def tell(self, note: str) -> None:
+    def add_note(self, note: str) -> None:
         """Have the model told this of its name, once."""
         self.note = note
 
@@ -91,12 +91,12 @@ class SessionMembership:
         """Whether its connection has ended."""
         return self._session.connection.leaving
 
-    def hear(self, number: int, params: Any, conversation: str) -> None:
+    def note_call(self, number: int, params: Any, conversation: str) -> None:
         """A tool call came in a conversation; one that tellwire had the client make is not the model's."""
         meta = cast("dict[str, Any]", params).get("_meta") if isinstance(params, dict) else None
         self._parent = parent_of(meta) or self._parent
         if conversation:
-            self._threads.know(self, conversation)
+            self._threads.bind_thread(self, conversation)
         if not isinstance(meta, dict) or PROBE not in meta:
             self._session.note_call(number, conversation)
 
@@ -105,7 +105,7 @@ class SessionMembership:
         """Whether a sub-agent speaks here, in the name of its main conversation."""
         return bool(self._parent and self._session.caller.agent) and not self._session.caller.is_own_client
 
-    def tell_label(self, *, shown: bool) -> str:
+    def label_for_instructions(self, *, shown: bool) -> str:
         """The label that ends peers' messages in this session, for its instructions; empty if there is none.
 
         `shown`: the client puts them before its model, so that the rule is known from now on.
@@ -116,7 +116,7 @@ class SessionMembership:
         if self._session.hello.alone:
             self._session.judge.labels.forget(agent.id)  # these instructions reach nobody
         elif shown:
-            self._session.judge.labels.tell(agent)
+            self._session.judge.labels.note_rule(agent)
         return self._session.judge.labels.label_of(agent)
 
     @property

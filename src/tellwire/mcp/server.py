@@ -212,7 +212,7 @@ class Gateway:
             await self._meet(message)
             key = str(message.id)
             if message.method == "tools/call":
-                self._membership.hear(line.number, message.params, _conversation(message.params))
+                self._membership.note_call(line.number, message.params, _conversation(message.params))
             asked = Asked(line, message.method)
             self._open[key].append(asked)
             self._last.renew(key, (line.number, call_id(line, key)))
@@ -279,8 +279,10 @@ class Gateway:
             log.warning("a session could not join: %s", error)
             return
         if self._session.hello.alone and not self._membership.note:
-            self._membership.tell(f"You are {agent.name!r}.")  # which its instructions could not tell
-        label = self._membership.tell_label(shown=self._membership.client.shows and self._dialect.labels)
+            self._membership.add_note(f"You are {agent.name!r}.")  # which its instructions could not tell
+        label = self._membership.label_for_instructions(
+            shown=self._membership.client.shows and self._dialect.labels
+        )
         text = instructions(self._dialect, agent.name, self._membership.note, label)
         self._server.instructions = self._options.instructions = text
 

@@ -3,8 +3,8 @@
 A client gives a server up whose first answers do not come within seconds, for the whole session. They are the
 same for every session of a version, so each broker leaves them in its home (`mcp/bootstrap`).
 
-A call that was sent and not answered may have been carried out. Its client is told so, and when it makes the
-same call again, that goes under the number of the first: the broker does not carry one number out twice.
+A call that was sent and not answered may have been carried out. The error says so, and if its client makes
+the same call again, that goes under the number of the first: the broker does not carry one number out twice.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Alone:
                 return number, late
         return None
 
-    def hear(self, number: int, text: bytes) -> bytes:
+    def translate(self, number: int, text: bytes) -> bytes:
         """What to send the client of the broker's answer to a line; nothing if it has an answer already."""
         late = self.late.get(number)
         if late is None:

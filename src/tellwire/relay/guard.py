@@ -2,9 +2,9 @@
 
 The broker keeps a file with the guard of each scoped agent. `rules` are in order, the first that covers a
 path decides; `otherwise` is the refusal for any other path of a scoped agent. A rule without a reason allows
-the write. `writes` has, by kind of client, what it reports before it writes, and how its hook refuses; it is in
-the mark file as well. What cannot be judged is refused, and if even those facts are lost, by an exit code that
-every client takes for a refusal.
+the write. `writes` has, by kind of client, what it reports before it writes, and how its hook refuses; it is
+in the mark file as well. What cannot be judged is refused, and if even those facts are lost, by an exit code
+that every client takes for a refusal.
 
     {"process": "4711.889", "rules": [{"path": "/shop/src"}], "otherwise": "{path} is outside of your scope.",
      "writes": {"codex": {"event": "PreToolUse", "tools": {"apply_patch": ""}, "refusal": {"…": "{reason}"}}}}

@@ -1,8 +1,8 @@
 """Which JSON-RPC ids a line bears: of its object, or of each object of a batch. The line need not be valid.
 
 A line that cannot be parsed has to be refused by its id, or its client waits for ever. So this looks at
-brackets and strings only, not deeper than it must: text that is not UTF-8, nested beyond any depth, cut off, or
-longer than may be kept makes no difference. Standard library only: the shim runs it too.
+brackets and strings only, not deeper than it must: text that is not UTF-8, nested beyond any depth, cut off,
+or longer than may be kept makes no difference. Standard library only: the shim runs it too.
 """
 
 from __future__ import annotations

@@ -311,7 +311,7 @@ class Shim:
         if broker.socket is not None and ready.get(broker.socket.fileno()):
             try:
                 broker.write()
-                self.hear_broker()
+                self.read_broker()
             except OSError:
                 self.lose()
 
@@ -332,9 +332,9 @@ class Shim:
         if self.lines.open and quiet_s > STALLED_S and self.probe:
             self.excuse(f"The broker has not answered for {STALLED_S:.0f} s.")
         elif self.lines.open and quiet_s > ASK_S and not self.probe:
-            self.probe = self.say_own(PING)
+            self.probe = self.send_own(PING)
         if self.alone is not None and (line := self.alone.expired()):
-            self.say_own(line)
+            self.send_own(line)
 
     def answer_alone(self) -> None:
         """Answer what every session asks first, as the last broker would have."""
@@ -361,7 +361,7 @@ class Shim:
             self.alone = Alone(home_path(os.environ, self.options.get("home")), self.options)
         return self.alone
 
-    def say_own(self, text: bytes) -> int:
+    def send_own(self, text: bytes) -> int:
         """Say something to the broker that the client has not said; its number."""
         self.take_line(text)
         return self.lines.number
@@ -418,7 +418,7 @@ class Shim:
         """Put a line into what goes to the broker."""
         self.broker.outgoing += self.lines.encode(number, self.client.written, mark)
 
-    def hear_broker(self) -> None:
+    def read_broker(self) -> None:
         """Handle what the broker sent."""
         data = self.broker.read()
         if data is None:
@@ -432,7 +432,7 @@ class Shim:
             return
         lines = self.broker.split(data)
         if lines and self.broker.is_greeting:
-            self.hear_welcome(lines.pop(0))
+            self.on_welcome(lines.pop(0))
         for line in lines:
             head, flag, text = line.split(b" ", 2)
             number = int(head)
@@ -440,7 +440,7 @@ class Shim:
             if number and number == self.probe:
                 self.probe, text = 0, b""
             elif self.alone is not None:
-                text = self.alone.hear(number, text)
+                text = self.alone.translate(number, text)
             if flag == b"+" and done is not None:
                 self.lines.handshake[number] = done
             elif flag == b"!":
@@ -497,7 +497,7 @@ class Shim:
             self.starter = Starter(os.environ, self.options.get("home"))
         self.starter.step()
 
-    def hear_welcome(self, answer: bytes) -> None:
+    def on_welcome(self, answer: bytes) -> None:
         """Repeat the handshake and all unanswered lines, now that a broker answers."""
         words = answer.split()
         if words[:2] != [b"shim", b"%d" % VERSION]:

@@ -65,7 +65,7 @@ class MailFetcher:
             raise
         now, agent = self._mesh.state.now, self._mesh.state.agents[session.agent]
         label = self.labels.label_of(agent)
-        told = self.labels.knows(agent, _uncut(session), session.client.cut_mark)
+        told = self.labels.has_rule(agent, _uncut(session), session.client.cut_mark)
         fresh = _mark_repeats(taken.messages, self._known(session, taken.messages, prompt))
         parts = [render_message(each, now=now, label=label) for each in fresh]
         large = [each for each in taken.large if each.id not in session.leases.announced]
@@ -157,16 +157,16 @@ class MailFetcher:
 
     def _known(
         self, session: ClientSession, messages: list[MessageRecord], prompt: str
-    ) -> dict[str, Literal["stands", "may return"]]:
+    ) -> dict[str, Literal["present", "may return"]]:
         """Which messages the context has already, or may have again when the session is resumed."""
         leased = self._mesh.state.agents[session.agent].leased
-        found: dict[str, Literal["stands", "may return"]] = {}
+        found: dict[str, Literal["present", "may return"]] = {}
         reader = session.leases.reader if session.leases.is_ready else None
         for each, mark in zip(messages, self._marks_of(session.agent, [m.id for m in messages]), strict=True):
             receipt = leased.get(parse_id("m", each.id) or 0)
             was_seen = receipt is not None and bool(receipt.seen_by)
-            if _is_framed(mark, prompt) or (reader is not None and was_seen and reader.stands(mark)):
-                found[each.id] = "stands"
+            if _is_framed(mark, prompt) or (reader is not None and was_seen and reader.is_present(mark)):
+                found[each.id] = "present"
             elif reader is not None and reader.may_return(mark):
                 found[each.id] = "may return"
         return found
@@ -185,7 +185,7 @@ def _uncut(session: ClientSession) -> str:
 
 def _mark_repeats(messages: list[MessageRecord], known: Mapping[str, str]) -> list[MessageRecord]:
     """The messages to deliver: none if the context has all of them; else all, with the repeats marked."""
-    if all(known.get(each.id) == "stands" for each in messages):
+    if all(known.get(each.id) == "present" for each in messages):
         return []
     mark = msgspec.structs.replace
     return [mark(each, repeat=True) if each.id in known else each for each in messages]

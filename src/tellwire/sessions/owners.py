@@ -74,10 +74,10 @@ class AllThreads:
         for threads in self._all.values():
             threads.joined(session)
 
-    def know(self, session: McpSession, thread: str) -> None:
+    def bind_thread(self, session: McpSession, thread: str) -> None:
         """A session serves this conversation."""
         for threads in self._all.values():
-            threads.know(session, thread)
+            threads.bind_thread(session, thread)
 
     def agent_of(self, thread: str) -> Agent | None:
         """The agent that a conversation is, if that is known for certain."""

@@ -29,7 +29,7 @@ LOOKS_APART = 5
 """Without mail only every n-th look is taken."""
 
 LiveSessions = Callable[[], Iterable[tuple[ClientSession, Agent]]]
-Tell = Callable[[ClientSession, list[Ending]], None]
+SessionChanged = Callable[[ClientSession, list[Ending]], None]
 
 
 class ProbeTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +44,11 @@ class ProbeTimes(msgspec.Struct, frozen=True, kw_only=True):
 class TurnProbe:
     """Checks all busy sessions, for as long as there are any."""
 
-    def __init__(self, sessions: LiveSessions, tell: Tell, times: ProbeTimes | None = None) -> None:
+    def __init__(
+        self, sessions: LiveSessions, session_changed: SessionChanged, times: ProbeTimes | None = None
+    ) -> None:
         self._sessions = sessions
-        self._tell = tell
+        self._session_changed = session_changed
         self._times = times or ProbeTimes()
         self._is_running = False
 
@@ -98,7 +100,7 @@ class TurnProbe:
         state = session.state
         endings = self._apply(session, found)
         if endings or session.state != state:
-            self._tell(session, endings)
+            self._session_changed(session, endings)
 
     def _apply(self, session: ClientSession, found: TurnState | None) -> list[Ending]:
         """Believe what the client's files say, unless a hook has said something since."""

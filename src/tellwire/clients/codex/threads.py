@@ -113,7 +113,7 @@ class CodexThreads:
         """Whether both the thread and the terminal of a shim are known."""
         return any(known is seat and thread in self._views for thread, known in self._seats.items())
 
-    def know(self, seat: McpSession, thread: str) -> None:
+    def bind_thread(self, seat: McpSession, thread: str) -> None:
         """A shim has heard a call of a thread."""
         if self._seats.get(thread) is not seat:
             self._views.pop(thread, None)  # it was loaded anew, for another terminal

@@ -65,7 +65,7 @@ def report_turn(
         return
     parent = state.agents.get(listening_parent(state, agent))
     if (is_last or child.status == "stopping") and (event.outcome != "ended" or not text):
-        return  # its end is told anyway, once
+        return  # its end is reported anyway, once
     if parent is None or event.checkpoint or is_caused_by_notices(agent, human=event.human):
         return
     if event.outcome == "ended" and text:
@@ -129,7 +129,7 @@ def where_it_is(agent: Agent) -> str:
 # What an agent that was started for one question (F2-9) answers is the first of these that comes: a reply to
 # the asker; of a program that is no client, any message to the asker; what it finally says in a turn; what it
 # has written when it ends with exit code 0. It is a message like any other, durable before the asker hears of
-# it (AUD-6), and read with that. The agent is told to end in the same commit, and forgotten when its process
+# it (AUD-6), and read with that. The agent is asked to end in the same commit, and forgotten when its process
 # is gone.
 
 EVIDENCE = "answer"

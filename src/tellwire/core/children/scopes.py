@@ -128,7 +128,7 @@ def judge(state: State, agent: str, path: str, owner: str, claim: Claim | None) 
 
 
 def outside(state: State, agent: str, path: str) -> str:
-    """What a scoped agent is told of a path that it was not given."""
+    """The refusal for a path that a scoped agent was not given."""
     writable = [claim.rule.path for claim in claims_of(state, agent) if claim.rule.access == "write"]
     where = f"You may write in {', '.join(writable)} only" if writable else "You may not write anywhere"
     parent = state.agents.get(state.children[agent].parent)

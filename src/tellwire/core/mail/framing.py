@@ -3,7 +3,7 @@
 A message is put into a frame, `<peer-message …>` to `</peer-message>`; what tellwire adds is in
 `[tellwire: …]`. `neutralise` takes from peer text what could close or forge either, pass for the markup of a
 client or a model, or hide; ordinary text and code stay as they are. A line like `Human:` is left alone: it
-stands inside of a frame, and YAML and logs are full of such lines.
+is inside of a frame, and YAML and logs are full of such lines.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def render_batch(
     """Rendered messages under one line that says whose words they are and how to answer.
 
     `crosses`: what the reader finally says reaches the links it is in by itself. `told`: the whole rule
-    stands in the reader's context already, so the line is short.
+    is in the reader's context already, so the line is short.
     """
     peers = [text for text in rendered if text.startswith("<")]  # the others are notices of our own
     links = [found[1] for text in peers if (found := _ON_LINK.match(text))]

@@ -141,7 +141,7 @@ class HookResponder:
         self, client: str, payload: Mapping[str, Any], listens: Listens
     ) -> dict[str, Any] | None:
         if self._plugins.serves(client):
-            return await self._plugins.tell(client, payload, listens)
+            return await self._plugins.report(client, payload, listens)
         return await self._guarding.handle(client, payload, None, listens)
 
 

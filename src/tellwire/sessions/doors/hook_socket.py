@@ -163,7 +163,7 @@ class WaiterDoor:
         there = self._waiters.get(connection.client)
         return there is not None and there.since > connection.since
 
-    def hear(self, connection: WaiterConnection, data: bytes) -> None:
+    def bind(self, connection: WaiterConnection, data: bytes) -> None:
         """Read the payload that a waiter was started with: it names the session that it serves."""
         hello = connection.hello
         try:
@@ -224,7 +224,7 @@ class WaiterConnection(asyncio.Protocol):
         self._data += data[: self.hello.bytes - len(self._data)]
         if self.hello.bytes and len(self._data) == self.hello.bytes and not self._heard:
             self._heard = True
-            self._door.hear(self, bytes(self._data))
+            self._door.bind(self, bytes(self._data))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of the waiter or of its client."""

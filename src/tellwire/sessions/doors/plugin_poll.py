@@ -70,7 +70,7 @@ class PluginDoor:
         """Whether a client's plugin is ours."""
         return client in self._plugins
 
-    async def tell(
+    async def report(
         self, client: str, payload: Mapping[str, Any], listens: Listens = always
     ) -> dict[str, Any] | None:
         """Record what a plugin reports, and return the answer.
