@@ -100,7 +100,7 @@ def targets(writes: Mapping[str, Any], paths: list[str], *, tool: str, cwd: str)
         if (
             tool in writes.get("searches", ())
             and not path.startswith("/")
-            and not any(map(os.path.lexists, spelled))
+            and not any(map(os.path.lexists, [*spelled, *map(os.path.normpath, spelled)]))
         ):
             raise UnclearError(path)
         if writes.get("decodes"):
