@@ -169,6 +169,7 @@ def _fatal(error: TellwireError) -> None:
 async def _serve(
     settings: Settings, ownership: HomeOwnership, ready: Callable[[], None], times: Times
 ) -> None:
+    """Build the broker, listen, and run its background tasks until a signal or `stop_broker` ends it."""
     loop = asyncio.get_running_loop()
     journal = SqliteJournal(settings.database, bytes_max=settings.store_bytes_max)
     engine = _start_engine(settings, journal)
@@ -262,6 +263,7 @@ def _make_housekeeping(
 
 
 def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Server, SessionDoors]:
+    """The server and the doors for sessions; connections are bounded by the free file descriptors."""
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     descriptors = DESCRIPTORS if descriptors == resource.RLIM_INFINITY else descriptors
     http_max = min(HTTP_CONNECTIONS_MAX, descriptors // 4)
@@ -306,6 +308,7 @@ def _judge_in_thread(
 def _make_children(
     engine: Engine, server: Server, settings: Settings, times: Times
 ) -> tuple[Launcher, Asking]:
+    """What runs the processes of children, and questions to fresh agents."""
     late = LateAnswers(engine, engine.refusals)
     launcher = Launcher(
         engine,
@@ -345,6 +348,7 @@ def _answer_diagnoses(
 def _answer_for_broker(
     engine: Engine, server: Server, settings: Settings, losses: Losses, stop: asyncio.Event
 ) -> None:
+    """Register the operations about the broker itself: `broker_status` and `stop_broker`."""
     began = time.monotonic()
 
     def status(_operation: BrokerStatus) -> BrokerState:

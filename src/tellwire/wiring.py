@@ -159,6 +159,7 @@ class HttpListener:
             return None
 
     def _open(self, endpoint: HookEndpoint) -> HttpDoor | None:
+        """Listen on the port of an endpoint; None, logged once, if the port is taken."""
         port, access, times = endpoint.port, HttpAccess(endpoint.token, endpoint.port), self._times.http
 
         def make(door: HttpDoor) -> HttpConnection:

@@ -320,6 +320,7 @@ class Engine:
             self.commits.publish(tick.events)
 
     def _run(self, tick: Tick, job: Job) -> None:
+        """Decide and apply one command; its answer is kept until the commit."""
         source, n, command = job
         context, kind = self._context, type(command)
         if source is None:
@@ -429,6 +430,7 @@ class Engine:
             delivery.observe(state, event)
 
     def _offer_waiting(self, tick: Tick) -> None:
+        """Lease waiting messages to connected clients that can take them, in the same commit."""
         if self.storage.error is not None or not self.delivery.dirty:
             return
         state, context = self.state, self._context
@@ -452,6 +454,7 @@ class Engine:
             self.storage.journal.commit(commit)
 
     def _send_answers(self, tick: Tick) -> None:
+        """After the commit: send answers, offers and notifications, one write for each connection."""
         touched: dict[Source, None] = {}
         for source, n, answer in tick.answers:
             if n:

@@ -252,6 +252,7 @@ class Feed:
 def _brief(
     event: AnyEvent, seq: int, at: float, fresh: dict[int, StoredMessage], name_of: Callable[[str], str]
 ) -> FeedEvent:
+    """An event as one frame for a watcher: names instead of ids, and the beginning of the text."""
     line = describe(event, seq, name_of)
     message = fresh.get(seq)
     if message is not None:

@@ -88,6 +88,7 @@ class Asking:
             self._news.set()
 
     async def _ask(self, source: Source, operation: AskAgent) -> Answered:
+        """Reserve the agent, wait for its answer and its end; raises what went wrong if there is none."""
         caller, group, began = source.caller, source.group, self._mesh.clock.awake
         key = operation.key or f"{int(self._mesh.clock.awake * 1_000_000):x}-{secrets.token_hex(8)}"
         ask = msgspec.structs.replace(operation, key=key)

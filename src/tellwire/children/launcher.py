@@ -276,6 +276,7 @@ class Launcher:
     # -- starting -------------------------------------------------------------------------------------
 
     async def _start(self, agent: Agent, child: Child) -> None:
+        """Start the process of a reserved child; report it as started, or as failed with the reason."""
         session = secrets.token_hex(16)
         folder = self._folder / agent.id
         own = {"TELLWIRE_HOME": str(self._home), "TELLWIRE_CHILD": session}
@@ -429,6 +430,7 @@ class Launcher:
             self._mesh.ending.discard(process)
 
     async def _read_end(self, agent_id: str, process: str) -> None:
+        """Collect the exit code and the last output of an ended process, and report its end to the core."""
         child = self._mesh.state.children.get(agent_id)
         code = processes.reap(process)
         self._watched.pop(process, None)

@@ -223,6 +223,7 @@ def reap(process: str) -> int | None:
 
 
 def _window(launch: ChildLaunch) -> Started:
+    """Start the child in a tmux session of its own; one of that name left by an ended child is replaced."""
     folder = launch.folder.parent
     conf = folder / "tmux.conf"
     conf.write_text(TMUX_CONF, encoding="utf-8")

@@ -149,6 +149,7 @@ class FileFollower:
         self._rest.clear()
 
     def _new_lines(self, descriptor: int) -> Iterator[tuple[int, bytes]]:
+        """The lines that are complete by now, in chunks; one beyond the bound becomes `UNREADABLE`."""
         while chunk := os.pread(descriptor, _CHUNK_BYTES, self.position):
             place = self.position
             self.position += len(chunk)

@@ -259,6 +259,7 @@ class Calls:
         return self._say_own(operation, reply)
 
     def _say_own(self, operation: Operation[Any], reply: Any) -> Answer:
+        """Render a reply in our own dialect, by the type of the reply."""
         agent = self._session.agent
         me = "" if agent is None else agent.name
         now, voice = self._session.mesh.state.now, self._voice()

@@ -195,6 +195,7 @@ class SessionMembership:
     async def _register(
         self, *, name: str, kind: str, capabilities: list[str] | None, resume: str = "", owns: bool = False
     ) -> Registered:
+        """Register the session as an agent that fetches its mail, and keep the broker's note."""
         session = self._session
         metadata = {"cwd": session.hello.cwd, "version": str(self._info.get("version", ""))[:64]}
         reply: Registered = await session.ask(

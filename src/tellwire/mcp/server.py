@@ -364,6 +364,7 @@ class Gateway:
         return types.ListToolsResult(tools=tools)
 
     async def _call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """Run a tool call of the SDK; a refusal is a result with `is_error`, for the model to read."""
         tool = self._calls.tools.get(params.name)
         if tool is None:
             raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool: {params.name[:100]}")

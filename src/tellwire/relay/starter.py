@@ -63,6 +63,7 @@ class Starter:
         self._children = [pid for pid in self._children if os.waitpid(pid, os.WNOHANG)[0] == 0]
 
     def _begin(self) -> None:
+        """Start a broker, detached, unless another program holds the lock for that."""
         try:
             os.makedirs(self.home, 0o700, exist_ok=True)
             lock = os.open(start_lock_path(self.home), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

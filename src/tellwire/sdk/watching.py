@@ -78,6 +78,7 @@ class Watch:
         return len(self._held)
 
     async def _changes(self) -> AsyncIterator[Change]:
+        """Changes as they come; after a gap or a lost connection, a new overview first."""
         client = self.client
         while True:
             while self._held:

@@ -109,6 +109,7 @@ class SessionReader:
         return text.replace(self._tracker.labels.label_of(agent), FRAME)
 
     async def _rendered(self, agent: Agent, operation: GetSessionData) -> Rendered | None:
+        """The session as its client recorded it; None if there is no record, or it cannot be read."""
         kind, path = self._tracker.sessions.transcripts.get(agent.id, ("", ""))
         if kind not in BY_KIND:
             return None

@@ -158,6 +158,7 @@ class Typist:
         return True
 
     async def _type(self, session: ClientSession, agent: Agent, tries: Tries) -> None:
+        """Type in a thread; if tmux hangs, give up, and have the thread type nothing later."""
         if tries.is_typing:
             raise ObstacleError("tmux does not respond")
         heard, is_wanted = session.heard, True

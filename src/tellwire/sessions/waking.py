@@ -98,6 +98,7 @@ class Waking:
         return False
 
     async def _when_wanted(self, session: ClientSession) -> Agent | None:
+        """Wait until the agent may be woken; None if it is gone, or only new mail can change that."""
         told = ""
         while True:
             session.wakes.news.clear()

@@ -107,6 +107,7 @@ class _Check:
         """The hash passed last, in hex."""
 
     def run(self, progress: Progress) -> None:
+        """Walk over all commits from the anchor on; findings are added to the verdict."""
         verdict = self.verdict
         anchors = self.db.execute("select seq, hash from anchor").fetchall()
         if len(anchors) != 1:

@@ -98,6 +98,7 @@ def _cells(text: str, *, faint: bool, inverse: bool) -> list[Cell]:
 
 
 def _attributes(words: str, *, faint: bool, inverse: bool) -> tuple[bool, bool]:
+    """Apply the numbers of an SGR sequence to the two attributes that matter."""
     numbers = words.replace(":", ";").split(";")
     place = 0
     while place < len(numbers):

@@ -85,6 +85,7 @@ class ClaudeReader(TranscriptReader):
     evidence = "request"
 
     def _forget(self) -> None:
+        """Reset everything that was read, for a file that is read from its beginning."""
         self._requests: BoundedDict[str, _Request] = BoundedDict(REQUESTS_MAX)
         self._answered: BoundedDict[str, None] = BoundedDict(ANSWERED_MAX)
         """Requests that were answered and are not in the file yet: it may have them behind their answers."""
@@ -104,6 +105,7 @@ class ClaudeReader(TranscriptReader):
         self._is_damaged = False
 
     def _read_line(self, line: bytes, offset: int) -> None:
+        """Handle one entry of the main conversation; entries of sub-agents are skipped."""
         del offset  # time tells the order here, not the place
         try:
             entry = msgspec.json.decode(line, type=_Line)

@@ -86,6 +86,7 @@ class AppServer:
             raise AppServerError("another process listens in its place")
 
     async def _greet(self) -> None:
+        """Upgrade the connection to WebSocket, and initialise the session."""
         key = base64.b64encode(os.urandom(16)).decode()
         upgrade = (
             "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

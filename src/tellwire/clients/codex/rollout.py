@@ -63,6 +63,7 @@ class CodexReader(TranscriptReader):
         self._has_usage = False
 
     def _read_line(self, line: bytes, offset: int) -> None:
+        """Handle one line: an item that the model gets, an item that it produced, or an event of the turn."""
         try:
             entry = msgspec.json.decode(line, type=_Line)
         except (msgspec.MsgspecError, ValueError, RecursionError):

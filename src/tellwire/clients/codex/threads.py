@@ -183,6 +183,7 @@ class CodexThreads:
                 self._tries.renew(thread, self._tries.get(thread, 0) + 1)
 
     async def _meet(self, server: AppServer, pid: int, thread: str) -> None:
+        """Have a thread call a tool that does not exist: the call comes by its shim, which is then known."""
         tries = self._tries.get(thread, 0)
         if thread in self._seats or tries >= TRIES_MAX:
             return

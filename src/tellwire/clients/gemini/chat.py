@@ -45,6 +45,7 @@ class GeminiReader(TranscriptReader):
         """When the newest of the lines was written."""
 
     def _read_line(self, line: bytes, offset: int) -> None:
+        """Handle one line: a replaced history, a cut, or a new or changed message."""
         entry = mapping(decoded(line))
         self._written_at = max(self._written_at, seconds(entry.get("timestamp")))
         if not entry:

@@ -95,6 +95,7 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
 
 
 def _begin(state: State, name: str, note: str, operation: RegisterAgent, context: Context) -> Decision:
+    """Register a new agent under a free name."""
     if len(state.agents) >= context.limits.agents_max:
         raise TellwireError(
             "limit_exceeded",

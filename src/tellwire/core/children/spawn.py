@@ -338,6 +338,7 @@ def _end(state: State, agent: Agent, child: Child, how: Ending, result: str, con
 
 
 def _end_notice(state: State, agent: Agent, child: Child, how: str, result: str) -> str:
+    """The notice to a parent: how its child ended, what it gets back, and where the result is."""
     words = [f"Your child {agent.name} {ENDINGS[how]}."]
     if claims_of(state, agent.id):
         words.append("Its scope is yours again.")

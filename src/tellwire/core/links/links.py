@@ -128,6 +128,7 @@ def _role(role: str) -> str:
 
 
 def decide_add(state: State, operation: AddMember, context: Context) -> Decision:
+    """Add an agent to a link, and notify all members."""
     link = live_link(state, operation.link)
     check_member(state, link, context)
     agent, _ = find_visible(state, operation.name, context)

@@ -326,6 +326,7 @@ def _framed(
     with_context: bool = True,
     label: str = "",
 ) -> str:
+    """Put a text that is already neutralised into its frame."""
     lines = [_opening(message, now=now, part=part, reader=reader)]
     if message.mode:
         lines.append(f"({mode_rule(message.mode).framing})")

@@ -104,6 +104,7 @@ def _one(state: State, sender: Agent, address: Address) -> Route:
 
 
 def _several(state: State, sender: Agent, names: list[str], context: Context) -> Route:
+    """Find each agent of a list; those that cannot be reached are reported, not fatal."""
     if not names:
         raise TellwireError("address_invalid", "The list of recipients is empty.")
     if len(names) > context.limits.recipients_max:

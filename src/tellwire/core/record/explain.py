@@ -174,6 +174,7 @@ def _explain(
     waiting: Waiting,
     entries: list[Entry],
 ) -> Explained:
+    """What happened for one recipient and, while the message is open, what it waits for and what is next."""
     agent = state.agents.get(agent_id)
     receipt = None if agent is None else agent.pending.get(header.seq) or agent.leased.get(header.seq)
     steps = [Step(at=header.at, what="stored"), *_steps(entries, agent_id, header.seq)]

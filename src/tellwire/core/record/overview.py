@@ -203,6 +203,7 @@ def changed_by(state: State, entries: Iterable[Entry]) -> Keys:
 
 
 def _add(keys: Keys, entry: Entry, operator: str) -> None:
+    """Add the rows that one event may have changed."""
     event = entry.event
     if isinstance(event, events.MessageQueued):
         keys.agents.update(event.recipients)

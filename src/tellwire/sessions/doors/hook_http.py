@@ -209,6 +209,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _go_on(self) -> None:
+        """Feed h11 with what has come, until a request is complete or more bytes are needed."""
         while not self._busy and not self._is_over:
             event = self._wire.next_event()
             if isinstance(event, h11.Request):
@@ -249,6 +250,7 @@ class HttpConnection(asyncio.Protocol):
             self._close()
 
     async def _serve(self) -> None:
+        """Answer one complete request, then go on with the next one on the same connection."""
         cut = self._size > BODY_BYTES_MAX
         data = bytes(self._body[:HEAD_BYTES]) if cut else bytes(self._body)
         target = cast("h11.Request", self._request).target

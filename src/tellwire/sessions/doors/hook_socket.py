@@ -106,6 +106,7 @@ class HookConnection(asyncio.Protocol):
         self._tracker.go_on()  # if it gave up, it has left a file for later hooks; we answer again
 
     async def _serve(self) -> None:
+        """Handle the payload within the time limit; a hook without an answer is harmless."""
         answer = None
         listens = listener(self._transport, self._hello.until) if self._listens else never
         try:
