@@ -91,7 +91,7 @@ class Parser:
         if sign in ("{", "["):
             if depth >= DEPTH_MAX:
                 raise self._bad("brackets are nested too deeply")
-            return self._container(sign == "{", depth)
+            return self._container(depth, is_object=sign == "{")
         pattern = _STRING if sign == '"' else _WORD
         node = Node(self.at, self._scalar(pattern))
         node.end = self.at
@@ -108,7 +108,7 @@ class Parser:
         self.at = found.end()
         return value
 
-    def _container(self, is_object: bool, depth: int) -> Node:
+    def _container(self, depth: int, *, is_object: bool) -> Node:
         closing = "}" if is_object else "]"
         node = Node(self.at, {} if is_object else [])
         self.at += 1
@@ -122,13 +122,13 @@ class Parser:
                 return node
             if node.parts and node.parts[-1].comma < 0:
                 raise self._bad(f"a comma or {closing!r} is missing")
-            node.parts.append(self._part(node, is_object, depth))
+            node.parts.append(self._part(node, depth, is_object=is_object))
             self._skip()
             if self.text[self.at : self.at + 1] == ",":
                 node.parts[-1].comma = self.at
                 self.at += 1
 
-    def _part(self, node: Node, is_object: bool, depth: int) -> Node:
+    def _part(self, node: Node, depth: int, *, is_object: bool) -> Node:
         place = self.at
         key: Key = len(node.parts)
         if is_object:
