@@ -608,7 +608,7 @@ def unbind(delivery: Delivery, tick: Tick) -> None:
 
 
 def dismiss_replaced(tick: Tick) -> None:
-    """After the commit: tell those whose name another session goes on under."""
+    """After the commit: dismiss clients whose name another session has taken over."""
     for binding in tick.attached:
         earlier = binding.earlier
         if earlier is not None and earlier.source is not binding.source:

@@ -223,7 +223,7 @@ class Feed:
         self.followers.drop(source)
 
     def publish(self, state: State, events: list[AnyEvent], fresh: dict[int, StoredMessage]) -> None:
-        """After a commit: tell the watchers, each as much as it can take."""
+        """After a commit: send it to the watchers, each as much as it can take."""
         awake: list[Watcher] = []
         for watcher in self.watchers.values():
             if watcher.source.writable:

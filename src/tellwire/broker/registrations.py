@@ -109,7 +109,7 @@ class ClientFacts:
     def __init__(self) -> None:
         self._views: list[ClientView] = []
         self.activities = Activities()
-        """By agent id: `busy`, `idle` and so on, as clients tell."""
+        """By agent id: `busy`, `idle` and so on, as clients report."""
         self.prompted: set[str] = set()
         """Agents in a turn that their human began."""
 
@@ -117,7 +117,7 @@ class ClientFacts:
         self._views.append(view)
 
     def activity(self, agent: str) -> str:
-        """What an agent is doing, as far as its client tells; empty if nobody knows."""
+        """What an agent is doing, as far as its client reports; empty if nobody knows."""
         return self.activities.get(agent)
 
     def paths_of(self, agent: str) -> list[PathRecord]:

@@ -84,7 +84,7 @@ class LaunchTimes(msgspec.Struct, frozen=True, kw_only=True):
     settle_s: float = 1.0
     """A program that is not an agent CLI counts as started after this many seconds."""
     first_turn_s: float = 5.0
-    """A client that is connected begins its first turn within this, or no hook of it will tell."""
+    """A client that is connected begins its first turn within this, or none of its hooks will report it."""
 
 
 class StartFailures:

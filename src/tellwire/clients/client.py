@@ -266,10 +266,10 @@ class ScreenTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Writes(msgspec.Struct, frozen=True, kw_only=True):
-    """What it tells before a tool writes a file. A hook without a broker judges by these facts, in a file."""
+    """What it reports before a tool writes a file. Without a broker, a hook judges by these facts."""
 
     event: str
-    """What it tells before a tool runs."""
+    """What it reports before a tool runs."""
     tools: dict[str, str]
     """The tools that write files, and the field that says where; an empty one: the paths are in a patch."""
     refusal: dict[str, Any]

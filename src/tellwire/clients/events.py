@@ -34,15 +34,15 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     """The client's id of the session."""
     transcript: str = ""
-    """Where the client writes the session down; empty if it does not tell."""
+    """Where the client writes the session down; empty if it does not report it."""
     cwd: str = ""
     turn: str = ""
     """The client's id of the turn, where it has one."""
     prompt: str = ""
     typed: bool = False
-    """Of a prompt: a human gave it, as far as the client tells."""
+    """Of a prompt: a human gave it, as far as the client reports."""
     begins: bool = False
-    """Of a prompt: the turn before it is over, even if nothing told so."""
+    """Of a prompt: the turn before it is over, even if nothing reported that."""
     final_text: str = ""
     """Of a turn that ended: the final answer, and nothing before it. Of a client that waits: what it asks."""
     ending: str = ""
@@ -69,7 +69,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     transcript: str
     since: float
-    """When a hook last told of it, in seconds of the wall clock."""
+    """When a hook last reported it, in seconds of the wall clock."""
     began_at: float
     client_id: str = ""
     """The client's id of the turn, where it has one."""

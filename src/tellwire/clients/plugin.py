@@ -49,7 +49,7 @@ MS_MAX = 1e15
 """No request is older, and no clock tells more."""
 ENDING_LENGTH_MAX = 64
 EVENT = "write_wanted"
-"""What a plugin tells before a tool writes."""
+"""What a plugin reports before a tool writes."""
 REFUSAL: dict[str, Any] = {"deny": REASON}
 """What keeps it from running; the plugin knows how to refuse."""
 PLACEHOLDER = "__SETTINGS__"
@@ -115,7 +115,7 @@ class RequestReader:
         return put_in < self._held_at and mark not in self._held
 
     def is_present(self, mark: str) -> bool:
-        """It is among what the plugin told last."""
+        """Whether the plugin reported it last."""
         return mark in self._held and mark not in self._missed
 
     def may_return(self, mark: str) -> bool:

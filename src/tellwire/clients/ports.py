@@ -112,7 +112,7 @@ class SessionPort(Protocol):
         ...
 
     def activity(self, agent: str, /) -> str:
-        """What an agent is doing, as far as its client tells."""
+        """What an agent is doing, as far as its client reports."""
         ...
 
     def run(self, work: Coroutine[Any, Any, None], /) -> None:
@@ -136,7 +136,7 @@ class SessionPort(Protocol):
         ...
 
     def meet(self, client: str, payload: Mapping[str, Any], processes: list[str], since: float, /) -> None:
-        """A session is open, as a hook would have told."""
+        """A session is open, as a hook would have reported it."""
         ...
 
     async def settle(self, agent: str, /) -> None:

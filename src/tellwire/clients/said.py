@@ -77,7 +77,7 @@ def call_line(name: Any, given: Any) -> str:
 
 
 def last_asked(parse_entries: EntryParser, path: str) -> str:
-    """What the model was asked last, by its user, a hook or a peer; empty if the record does not tell."""
+    """What the model was asked last, by its user, a hook or a peer; empty if the record does not have it."""
     try:
         said = list(parse_entries(read_entries(path, bytes_max=ASKED_BYTES_MAX))) if path else []
     except OSError:

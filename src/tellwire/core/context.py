@@ -91,7 +91,7 @@ class Context(msgspec.Struct, kw_only=True):
     """Whether a process, as `pid.start`, still runs."""
     last_seen: Callable[[str], float] = lambda _agent: 0.0
     activity: Callable[[str], str] = lambda _agent: ""
-    """What an agent is doing, as far as its client tells."""
+    """What an agent is doing, as far as its client reports."""
     doing: Callable[[str], Doing] = lambda _agent: Doing()
     """The same, with since when, and what it waits for."""
     prompted: Callable[[str], bool] = lambda _agent: False
@@ -107,7 +107,7 @@ class Context(msgspec.Struct, kw_only=True):
 
 
 class Doing(NamedTuple):
-    """What an agent is doing, as far as its client or program tells; never stored."""
+    """What an agent is doing, as far as its client or program reports; never stored."""
 
     activity: str = ""
     """`busy`, `idle`, `waiting`, `errored`, or empty if unknown."""
@@ -133,7 +133,7 @@ class OfferWaiting(msgspec.Struct, frozen=True):
 
 
 class ExpireDue(msgspec.Struct, frozen=True):
-    """Command: let what waited too long expire, and tell the senders."""
+    """Command: let what waited too long expire, and notify the senders."""
 
 
 class FetchFor(msgspec.Struct, frozen=True):
@@ -281,7 +281,7 @@ class ForgetAbsent(msgspec.Struct, frozen=True):
 
 
 class TellOverdue(msgspec.Struct, frozen=True):
-    """Command: tell listeners of agents from which nothing was heard for too long."""
+    """Command: notify the listeners of agents that were silent for too long."""
 
 
 class NoteRefusals(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ class SessionMembership:
         self._parent = ""
         """Of a sub-agent: the conversation that started it."""
         self.note = ""
-        """Says so if the name is not the one asked for; told once."""
+        """A note for the model if the name is not the one asked for."""
 
     @property
     def is_met(self) -> bool:
@@ -63,7 +63,7 @@ class SessionMembership:
             self._info = info
 
     def add_note(self, note: str) -> None:
-        """Have the model told this of its name, once."""
+        """Give the model this note about its name, once."""
         self.note = note
 
     def take_note(self) -> str:

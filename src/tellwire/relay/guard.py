@@ -81,7 +81,7 @@ def _load(path: str) -> Any:
 
 
 def _writes(guard: Any, mark: str) -> dict[str, Any]:
-    """What clients tell before they write: in the guard, or, if that is damaged, behind the mark."""
+    """What clients report before they write: in the guard, or, if that is damaged, behind the mark."""
     if isinstance(guard, dict) and isinstance(guard.get("writes"), dict):  # pyright: ignore[reportUnknownMemberType]
         return guard["writes"]  # pyright: ignore[reportUnknownVariableType]
     with open(mark, "rb") as file:
@@ -103,7 +103,7 @@ def _reason(guard: Any, writes: Mapping[str, Any], told: Mapping[str, Any], pid:
 
 
 def asks(told: Mapping[str, Any]) -> bool:
-    """Whether a tool is about to run, as every client tells that."""
+    """Whether a tool is about to run, as every client reports it."""
     return ("tool_name" in told or "tool_input" in told) and "tool_response" not in told
 
 
@@ -165,7 +165,7 @@ def covers(ruled: str, path: str, *, recursive: bool) -> bool:
 
 
 def is_of(process: object, pid: int) -> bool:
-    """Whether a process is the one that the file is about; where the system does not tell, yes.
+    """Whether a process is the one that the file is about; where the system does not report it, yes.
 
     Raises:
         ValueError: the file is damaged: it is named by this pid, and tells of no start of it.

@@ -1,4 +1,4 @@
-"""Which files a tool call of an agent CLI would write, out of what the client tells before it runs.
+"""Which files a tool call of an agent CLI would write, out of what the client reports before it runs.
 
 What a client tells is given as its facts (`writes`): the broker has them in the client's record, and puts
 them into the file by which a hook judges without it. Standard library only. What the paths lead to on disk

@@ -357,7 +357,7 @@ class ClientSession:
 
     @property
     def conversation(self) -> str:
-        """The client's id of the conversation; empty if no hook has told it."""
+        """The client's id of the conversation; empty if no hook has reported it."""
         return self.leases.place[0]
 
     @property

@@ -179,7 +179,7 @@ def _leased_to(agent: Agent, call: str) -> list[str]:
 
 
 def _uncut(session: ClientSession) -> str:
-    """The transcript by which to tell how much was said, for a client that does not tell of cuts."""
+    """The transcript by which to tell how much was said, for a client that does not report cuts."""
     return "" if session.client.tells_cuts else session.transcript
 
 

@@ -39,12 +39,12 @@ GATED = frozenset({*(each.kind for each in CLIENTS if each.writes.gated), COMMAN
 
 
 def facts_of(client: Client) -> dict[str, Any]:
-    """What a client tells before it writes, as the file has it."""
+    """What a client reports before it writes, as the file has it."""
     return msgspec.to_builtins(client.writes)
 
 
 WRITES = {each.kind: facts_of(each) for each in CLIENTS}
-"""What each client tells before it writes, for the judge."""
+"""What each client reports before it writes, for the judge."""
 ON_FILE = {each.kind: WRITES[each.kind] for each in CLIENTS if each.writes.gated}
 
 

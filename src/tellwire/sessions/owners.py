@@ -28,7 +28,7 @@ log = logging.getLogger("tellwire.hooks")
 
 SESSIONS_MAX = 10_000
 CHARS_MAX = 16 << 20
-"""Of all that hooks have told of sessions; a prompt or an answer may have a million."""
+"""Of all that hooks have reported of sessions; a prompt or an answer may have a million."""
 EARLY_S = 0.5
 """A shim that started this much earlier than a conversation does not serve it; the slack covers clock
 differences.
@@ -127,7 +127,7 @@ class HookOwners:
         return seen
 
     def meet(self, client: str, event: HookEvent, processes: list[str]) -> None:
-        """A process says which session is its own, and what began there; what hooks told counts for more."""
+        """A process says which session is its own, and what began there; hooks count for more."""
         known = self._sessions.get((client, event.session))
         if known is None:
             self.note(client, event, processes)

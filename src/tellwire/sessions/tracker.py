@@ -479,7 +479,7 @@ class SessionAccess:
         return list(self._mesh.state.agents.values())
 
     def activity(self, agent: str) -> str:
-        """What an agent is doing, as far as its client tells."""
+        """What an agent is doing, as far as its client reports."""
         return self._mesh.facts.activity(agent)
 
     def pane_of_socket(self, inode: str) -> str:

@@ -76,7 +76,7 @@ class TurnProbe:
             self._is_running = False
 
     async def end_before(self, session: ClientSession, event: HookEvent, agent: Agent) -> list[Ending]:
-        """If an event begins another turn: how the one before it went, where the client's files tell."""
+        """If an event begins another turn: how the one before it went, where the client's files show it."""
         if not session.turns.ends_before(event):
             return []
         found = await self._ask(session, agent)

@@ -18,7 +18,7 @@ from tellwire.clients.events import HookEvent, Outcome
 
 TEXT_BYTES_MAX = 1 << 20
 DOUBLE_S = 2.0
-"""A hook that is registered twice tells the same end again within this."""
+"""A hook that is registered twice reports the same end again within this."""
 LATE_S = 3.0
 PROMPT_CHARS_MAX = 2_000
 _OF_TURNS = ("prompt", "tool_wanted", "tool_used", "turn_ended", "errored")
@@ -50,7 +50,7 @@ class Turn(msgspec.Struct, kw_only=True):
     is_prompted: bool = True
     """A prompt was seen at its beginning; else it began before anything was heard of it, or by a message."""
     prompt: str = ""
-    """The beginning of what began it, where the client tells."""
+    """The beginning of what began it, where the client reports it."""
     waits: int = 0
     """How often it has waited for its human."""
     parts: int = 0
@@ -174,7 +174,7 @@ class TurnLog:
         return [Ending(said, f"{turn.id}.c{turn.parts}", "ended", clean_text(text))]
 
     def is_part_again(self, text: str) -> bool:
-        """Whether a hook that is registered twice tells a part again, which kept going."""
+        """Whether a hook that is registered twice reports a part again, which kept going."""
         said, at = self._part
         turn = self.current
         going = turn is not None and bool(turn.parts) and not turn.is_told
@@ -199,7 +199,7 @@ class TurnLog:
         return [] if told else [Ending(turn, ending or turn.id, outcome, clean_text(text))]
 
     def end_session(self) -> list[Ending]:
-        """The session is over. A client that runs one turn may leave before it has told how that ended."""
+        """The session is over. A client that runs one turn may exit before it reports the end of it."""
         turn = self.current
         if turn is None or not turn.answer.strip():
             return self.end("interrupted")

@@ -36,7 +36,7 @@ class GuardTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long a write is held up at most; its hook waits a little longer."""
 
     note_s: float = 1.0
-    """For what else its hook tells."""
+    """For everything else that its hook reports."""
     look_s: float = 0.4
     """For the search for other names of a file; then the call is refused."""
     decide_s: float = 1.3
@@ -142,5 +142,5 @@ class Guarding:
 
 
 def may_write(client: str, payload: Mapping[str, Any]) -> bool:
-    """Whether a hook asks for leave to write, or does not tell what for."""
+    """Whether a hook asks for permission to write, or does not say what for."""
     return client in WRITES and written_paths(WRITES[client], payload) != []

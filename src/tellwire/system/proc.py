@@ -22,7 +22,7 @@ ENVIRON_BYTES_MAX = 8 << 20
 GROUPS_CHARS_MAX = 65_536
 STATUS_BYTES_MAX = 65_536
 STAT_BYTES_MAX = 4_096
-"""Several times what the kernel tells of a process in one line."""
+"""Several times what the kernel reports about a process in one line."""
 SOCKETS_MAX = 65_536
 """Lines of the kernel's table of Unix sockets that are looked at."""
 UNIX_LISTENS = 0x10000

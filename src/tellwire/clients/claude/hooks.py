@@ -1,4 +1,4 @@
-"""Claude Code's hooks: what they tell, and what they can say."""
+"""Claude Code's hooks: what they report, and what they can answer."""
 
 from __future__ import annotations
 

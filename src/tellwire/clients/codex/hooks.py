@@ -1,4 +1,4 @@
-"""Codex's hooks: what they tell, and what they can say."""
+"""Codex's hooks: what they report, and what they can answer."""
 
 from __future__ import annotations
 

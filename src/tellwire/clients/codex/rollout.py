@@ -177,7 +177,7 @@ class CodexTranscript:
         return CodexReader(event.transcript)
 
     def turn_state(self, turn: OpenTurn) -> TurnState | None:
-        """From the last bound of the turn in the rollout: no hook tells that the model failed."""
+        """From the last bound of the turn in the rollout: no hook reports that the model failed."""
         for line in lines_backwards(turn.transcript, TAIL_BYTES_MAX):
             if b"event_msg" not in line:
                 continue

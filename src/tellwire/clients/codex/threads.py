@@ -306,7 +306,7 @@ async def _loaded(server: AppServer) -> list[str]:
 
 
 async def _port_of(server: AppServer, thread: str) -> int:
-    """Where the terminal that shows a thread listens; 0 if that is not told."""
+    """Where the terminal that shows a thread listens; 0 if that is unknown."""
     told = await server.call(
         "mcpServerStatus/list", threadId=thread, serverName=TERMINAL, detail="toolsAndAuthOnly"
     )
@@ -323,7 +323,7 @@ def _is_own(told: dict[str, Any]) -> bool:
 
 
 async def _read(server: AppServer, thread: str) -> dict[str, Any]:
-    """What the app-server tells of a thread; nothing if it does not."""
+    """What the app-server reports about a thread; nothing if it does not."""
     try:
         return mapping((await server.call("thread/read", threadId=thread)).get("thread"))
     except AppServerError:

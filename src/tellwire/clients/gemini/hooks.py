@@ -1,4 +1,4 @@
-"""Gemini CLI's hooks: what they tell, and what they can say."""
+"""Gemini CLI's hooks: what they report, and what they can answer."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Facts(Protocol):
 
 
 class Known(NamedTuple):
-    """What the state tells of processes."""
+    """What the state knows of processes."""
 
     owners: Mapping[str, str]
     """From the process of an agent to the agent's id."""

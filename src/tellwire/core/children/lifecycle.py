@@ -98,7 +98,7 @@ def apply_sub_delegated(state: State, event: ScopeSubDelegated) -> None:
 
 
 def apply_child_reported(state: State, event: ChildReported) -> None:
-    """The parent was told what its child said."""
+    """The parent was notified of what its child said."""
     child = state.children.get(event.agent)
     if child is None:
         return
@@ -109,7 +109,7 @@ def apply_child_reported(state: State, event: ChildReported) -> None:
 
 
 def apply_child_unheard(state: State, event: ChildUnheard) -> None:
-    """The parent was not told: it had no room."""
+    """The parent could not be notified: its inbox had no room."""
     child = state.children.get(event.agent)
     if child is not None:
         child.unheard = True

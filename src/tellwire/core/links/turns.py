@@ -32,7 +32,7 @@ TURNS_KEPT = 16
 
 
 def decide_report(state: State, command: ReportTurn, context: Context) -> Decision:
-    """Record how a turn ended, once, and tell those whom it concerns."""
+    """Record how a turn ended, once, and notify those whom it concerns."""
     agent = state.agents.get(command.agent)
     if agent is None or agent.session != command.session or not _is_new(agent, command, context):
         return Decision(Done())

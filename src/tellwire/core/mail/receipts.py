@@ -230,7 +230,7 @@ def _check_count(ids: list[str], context: Context) -> None:
 
 
 def decide_expire(state: State, _command: ExpireDue, context: Context) -> Decision:
-    """Expire what is due, a bounded number at a time, and tell each sender once."""
+    """Expire what is due, a bounded number at a time, and notify each sender once."""
     due: list[tuple[Agent, list[int]]] = []
     room = context.limits.expire_batch_max
     for agent in state.agents.values():

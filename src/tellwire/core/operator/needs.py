@@ -154,7 +154,7 @@ def _check_open(state: State, operator: Agent, header: Header, context: Context)
 
 
 def _earlier(operator: Agent, header: Header, final: FinalState, context: Context) -> str:
-    """By what and when a message was answered, as far as the record tells."""
+    """By what and when a message was answered, as far as the record shows."""
     bytes_max = context.limits.page_bytes_max
     page = context.find(Query(LOOKED_AT, bytes_max, agent=operator.id, peer=header.sender))
     for sent, record in page.messages:

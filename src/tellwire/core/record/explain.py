@@ -217,7 +217,7 @@ def _next_at(agent: Agent, gate: Gate, again_s: float, context: Context) -> floa
 
 
 def _steps(entries: list[Entry], agent: str, seq: int) -> Iterator[Step]:
-    """What the journal tells of one message and one recipient, in order."""
+    """The events of one message and one recipient, in order."""
     for entry in entries:
         event = entry.event
         if getattr(event, "agent", "") != agent:

@@ -70,14 +70,14 @@ def decide_overview(state: State, operation: Overview, context: Context) -> Deci
 
 
 def decide_report_activity(_state: State, operation: ReportActivity, _context: Context) -> Decision:
-    """A program tells what it does; the broker remembers it while the program is there."""
+    """A program reports what it does; the broker remembers it while the program is there."""
     if len(operation.wants) > WANTS_LENGTH_MAX:
         raise TellwireError("limit_exceeded", f"`wants` is longer than {WANTS_LENGTH_MAX} characters.")
     return Decision(Done())
 
 
 def pulse_of(agent: Agent, context: Context) -> Pulse:
-    """What an agent does now, as far as its client tells."""
+    """What an agent does now, as far as its client reports."""
     contact = context.contact(agent.id)
     doing = context.doing(agent.id)
     return Pulse(

@@ -175,7 +175,7 @@ class PluginDoor:
 
 
 def process_key(payload: Mapping[str, Any]) -> str:
-    """The client's process, by the number that its plugin tells.
+    """The client's process, by the pid that its plugin reports.
 
     Raises:
         ValueError: there is no such process.
