@@ -342,6 +342,12 @@ class Engine:
             self.feed.followers.note_activity(agent_id)
             self.wake()
 
+    def note_waiting(self) -> None:
+        """Have consoles told what became of agents whose mail waits."""
+        if self.feed.followers:
+            self.feed.followers.note_waiting(self.state)
+            self.wake()
+
     def _pulse_of(self, agent_id: str) -> Pulse | None:
         agent = self.state.agents.get(agent_id)
         return None if agent is None else pulse_of(agent, self._context)
