@@ -51,7 +51,7 @@ class ClientView(Protocol):
 
 
 class Activities:
-    """By agent id; written like a dictionary of words by those who hear a client's hooks."""
+    """What each agent does, by its id."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -63,9 +63,13 @@ class Activities:
         """Call this with the id of each agent that does something else from now on."""
         self._observers.append(observer)
 
-    def __setitem__(self, agent: str, word: str) -> None:
-        if self.get(agent) != word:
-            self._set(agent, Doing(word, self._now()))
+    def note(self, agent: str, word: str, wants: str = "") -> None:
+        """A client's hooks tell what it does, and if it waits for its human, what for."""
+        before = self.doing(agent)
+        if before.word != word:
+            self._set(agent, Doing(word, self._now(), wants))
+        elif before.wants != wants:
+            self._set(agent, before._replace(wants=wants))
 
     def get(self, agent: str, default: str = "") -> str:
         """`busy`, `idle` and so on."""
