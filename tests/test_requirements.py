@@ -26,9 +26,12 @@ METHODS_MAX = 25
 ATTRIBUTES_MAX = 15
 # Classes that are larger, each with its reason; "src/tellwire/" is left off.
 TO_BE_SPLIT = "not split yet"
+A_PORT = "one method for each question that the engine asks a journal, most of them one line"
 LARGER: dict[str, str] = {
     "broker/engine.py::Engine": TO_BE_SPLIT,
     "broker/server.py::Connection": TO_BE_SPLIT,
+    "store/memory_journal.py::MemoryJournal": A_PORT,
+    "store/sqlite_journal.py::SqliteJournal": A_PORT,
 }
 
 FRAGMENT_LINES = 60

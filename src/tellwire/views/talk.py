@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tellwire.protocol.addresses import LINK, OPERATOR
+from tellwire.protocol.addresses import LINK, OPERATOR, PAIR, conversation_of
 from tellwire.views.bounds import CONVERSATIONS_MAX
 from tellwire.views.model import Message, Model
 from tellwire.views.signs import UNICODE, Signs, fit, short_age
@@ -52,14 +52,8 @@ def conversations(model: Model) -> list[Conversation]:
 
 def key_of(message: Message) -> str:
     """The conversation that a message belongs to."""
-    if message.link:
-        return f"{LINK}{message.link}"
-    if message.to.startswith("#"):
-        return f"topic:{message.to}"
-    parties = sorted({message.sender, *message.states} - {""})
-    if len(parties) <= 2:
-        return f"pair:{' '.join(parties)}"
-    return f"several:{message.sender}"
+    to = f"{LINK}{message.link}" if message.link else message.to
+    return conversation_of(message.sender, message.states, to)
 
 
 def messages_of(model: Model, key: str) -> list[Message]:
@@ -111,7 +105,7 @@ def _title(model: Model, key: str, kind: str, last: Message) -> str:
         return clean(last.to)
     if kind == "several":
         return f"{name_of(model, last.sender) or clean(last.who)} → several"
-    names = [name_of(model, agent) or clean(last.who) for agent in key.removeprefix("pair:").split()]
+    names = [name_of(model, agent) or clean(last.who) for agent in key.removeprefix(PAIR).split()]
     if len(names) == 1:
         return f"{clean(last.who)} → {names[0]}"
     return " ⇄ ".join(sorted(names, key=lambda name: name != YOU))

@@ -20,7 +20,7 @@ from tellwire.protocol.operations.broker import BrokerStatus, Diagnose, StopBrok
 from tellwire.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
 from tellwire.protocol.operations.explain import ExplainMessage, GetMessage, ReadThread
 from tellwire.protocol.operations.feed import Overview, ReportActivity, WatchFeed
-from tellwire.protocol.operations.history import PurgeHistory, ReadHistory, SearchMessages
+from tellwire.protocol.operations.history import ListConversations, PurgeHistory, ReadHistory, SearchMessages
 from tellwire.protocol.operations.links import (
     AddMember,
     CloseLink,
@@ -94,6 +94,7 @@ AnyOperation: TypeAlias = (
     | ReadThread
     | ReadHistory
     | SearchMessages
+    | ListConversations
     | PurgeHistory
     | GetSessionData
     | ReadAudit
