@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from tellwire.broker.attendance import NoticeTimes, Noticing
 from tellwire.broker.calls import LateAnswers
 from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
@@ -73,6 +74,7 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
     asking: AskTimes = AskTimes()
     children: LaunchTimes = LaunchTimes()
     housekeeping: HousekeepingTimes = HousekeepingTimes()
+    notices: NoticeTimes = NoticeTimes()
     judge_s: float = 2.0
     """How long tmux is waited for when it has to tell who looks at a terminal."""
     sessions: SessionTimes = SessionTimes()
@@ -186,13 +188,23 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
     ready()
     space = Space(engine, settings.home, settings.free_bytes_min)
     space.beat()
+    noticing = Noticing(
+        engine,
+        engine.attendance,
+        engine.own_context,
+        command=settings.notify_command,
+        quiet=settings.quiet,
+        minute=lambda: 60 * (local := time.localtime()).tm_hour + local.tm_min,
+        times=times.notices,
+    )
+    noticing.beat()  # what is there already was told in an earlier life
     ticker = Ticker(
         engine,
         server,
         beat_s=settings.beat_s,
         offline_after_s=settings.offline_after_s,
         slow_beat_s=times.slow_beat_s,
-        others=(losses.beat, space.beat),
+        others=(losses.beat, space.beat, noticing.beat),
     )
     keeping.after_commit()
     async with asyncio.TaskGroup() as tasks:

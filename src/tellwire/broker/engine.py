@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from tellwire.broker.attendance import Attendance
 from tellwire.broker.calls import Handlers
 from tellwire.broker.clock import Clock
 from tellwire.broker.consoles import Consoles
@@ -31,6 +32,7 @@ from tellwire.broker.refusals import Refusals
 from tellwire.broker.registrations import ClientFacts, Commits
 from tellwire.core.context import (
     Caller,
+    Context,
     Decision,
     EndSession,
     NoteEvidence,
@@ -63,6 +65,7 @@ from tellwire.protocol.operations.agents import (
 from tellwire.protocol.operations.base import Operation, Reply
 from tellwire.protocol.operations.feed import Pulse, ReportActivity, WatchFeed
 from tellwire.protocol.operations.messages import ClaimMessages, Sent
+from tellwire.protocol.operations.needs import Attend
 from tellwire.system.processes import is_alive
 
 log = logging.getLogger("tellwire.engine")
@@ -139,7 +142,9 @@ class Engine:
         self.low: TellwireError | None = None
         self.delivery = Delivery(journal.messages, grant_s)
         self.consoles = Consoles(journal.messages, limits)
+        self.attendance = Attendance()
         self.handlers = Handlers()
+        self.handlers.answer(Attend, lambda told: self.attendance.reply(told, self.clock.now))
         self._deferred, self._exclusive = self.handlers.deferred, self.handlers.exclusive
         self.commits = Commits()
         self.facts = ClientFacts()
@@ -336,6 +341,8 @@ class Engine:
             self.wake()  # it may be behind
         elif type(command) is ReportActivity:
             self.facts.activities.report(source.caller.agent, command.activity, command.wants)
+        elif type(command) is Attend:
+            self.attendance.attend(source, command)
 
     def _note_activity(self, agent_id: str) -> None:
         if self.feed.followers:
@@ -351,6 +358,11 @@ class Engine:
     def _pulse_of(self, agent_id: str) -> Pulse | None:
         agent = self.state.agents.get(agent_id)
         return None if agent is None else pulse_of(agent, self._context)
+
+    def own_context(self) -> Context:
+        """What the broker itself may know now, for its own looks at the state."""
+        self._context.caller, self._context.now = NOBODY, self.clock.now
+        return self._context
 
     def _answer(self, command: Command | TellwireError) -> Decision | TellwireError:
         """What the core, or the broker itself, says to a command."""

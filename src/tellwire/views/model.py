@@ -24,10 +24,11 @@ from tellwire.protocol.operations.feed import (
     Pulse,
     Rows,
 )
+from tellwire.protocol.operations.needs import Notice
 from tellwire.system.bounded import forget_oldest
 from tellwire.views.bounds import FAULT_IDS_MAX, FAULTS_MAX, MESSAGES_MAX, TIMELINE_MAX
 
-Frame: TypeAlias = OverviewPage | Rows | FeedEvent | Pulse
+Frame: TypeAlias = OverviewPage | Rows | FeedEvent | Pulse | Notice
 Key: TypeAlias = tuple[str, str]
 """A table and the id of a row in it."""
 
@@ -109,6 +110,8 @@ def fold(model: Model, frame: Frame) -> set[Key]:
         return _fold_rows(model, frame) if frame.seq >= model.floor else set()
     if isinstance(frame, Pulse):
         return _fold_pulse(model, frame)
+    if isinstance(frame, Notice):
+        return set()  # the need itself is in the tables
     return _fold_event(model, frame)
 
 

@@ -39,7 +39,7 @@ from tellwire.protocol.operations.messages import (
     SendMessage,
     TakeMessages,
 )
-from tellwire.protocol.operations.needs import AnswerMessage, Glance, ListNeeds
+from tellwire.protocol.operations.needs import AnswerMessage, Attend, Glance, ListNeeds
 from tellwire.protocol.operations.peers import ListPeers, MeshPolicy, RegisterPeer, RemovePeer, SendToPeer
 from tellwire.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
 from tellwire.protocol.operations.sessions import GetSessionData
@@ -62,6 +62,7 @@ AnyOperation: TypeAlias = (
     | ListNeeds
     | Glance
     | AnswerMessage
+    | Attend
     | Subscribe
     | Unsubscribe
     | ListTopics
