@@ -4,6 +4,7 @@ Fixtures belong into the conftest of the folder that uses them.
 """
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from hypothesis import settings
 # No test is judged by the clock: a busy machine makes an example slow now and then.
 settings.register_profile("tellwire", deadline=None)
 settings.load_profile("tellwire")
+
+# Whoever runs the tests at a desktop is not notified of what the agents in them ask.
+os.environ.setdefault("TELLWIRE_NOTIFY_COMMAND", "")
 
 LONGEST = (
     "integration/test_threads.py",

@@ -25,7 +25,11 @@ LONGER: dict[str, str] = {}
 METHODS_MAX = 25
 ATTRIBUTES_MAX = 15
 # Classes that are larger, each with its reason; "src/tellwire/" is left off.
-LARGER: dict[str, str] = {}
+A_PORT = "one method for each question that the engine asks a journal, most of them one line"
+LARGER: dict[str, str] = {
+    "store/memory_journal.py::MemoryJournal": A_PORT,
+    "store/sqlite_journal.py::SqliteJournal": A_PORT,
+}
 
 FRAGMENT_LINES = 60
 # Shorter modules with one importer, each with its reason: otherwise they belong into that importer.

@@ -23,8 +23,8 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from tellwire.broker.attendance import NoticeTimes, Noticing
 from tellwire.broker.calls import LateAnswers
-from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
 from tellwire.broker.housekeeping import Housekeeping, HousekeepingTimes
 from tellwire.broker.ownership import BACKLOG, HomeOwnership, Losses, Space
@@ -46,6 +46,7 @@ from tellwire.sessions.diagnosis import Diagnostician
 from tellwire.settings import Settings
 from tellwire.store.losses import acknowledge_losses, find_losses
 from tellwire.store.sqlite_journal import SqliteJournal
+from tellwire.system.clock import Clock
 from tellwire.system.tasks import Tasks
 from tellwire.system.terminals import attached_clients
 from tellwire.system.threads import in_thread
@@ -73,6 +74,7 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
     asking: AskTimes = AskTimes()
     children: LaunchTimes = LaunchTimes()
     housekeeping: HousekeepingTimes = HousekeepingTimes()
+    notices: NoticeTimes = NoticeTimes()
     judge_s: float = 2.0
     """How long tmux is waited for when it has to tell who looks at a terminal."""
     sessions: SessionTimes = SessionTimes()
@@ -187,16 +189,7 @@ async def _serve(
     await ownership.open(lambda sock: loop.create_unix_server(factory, sock=sock, backlog=BACKLOG))
     log.info("broker %s runs, pid %d, socket %s", VERSION, os.getpid(), settings.socket)
     ready()
-    space = Space(engine, settings.home, settings.free_bytes_min)
-    space.beat()
-    ticker = Ticker(
-        engine,
-        server,
-        beat_s=settings.beat_s,
-        offline_after_s=settings.offline_after_s,
-        slow_beat_s=times.slow_beat_s,
-        others=(losses.beat, space.beat),
-    )
+    ticker = _make_ticker(engine, server, settings, times, losses)
     keeping.after_commit()
     async with asyncio.TaskGroup() as tasks:
         works = (ticker.run(), doors.listen(), launcher.watch(), ownership.watch(settings.beat_s))
@@ -220,6 +213,36 @@ async def _serve(
 async def _warm_up(after_s: float) -> None:
     await asyncio.sleep(after_s)
     await asyncio.to_thread(framing.prepare)
+
+
+def _make_ticker(
+    engine: Engine, server: Server, settings: Settings, times: Times, losses: Losses
+) -> Ticker:
+    space = Space(engine, settings.home, settings.free_bytes_min)
+    space.beat()
+    noticing = _make_noticing(engine, settings, times)
+    return Ticker(
+        engine,
+        server,
+        beat_s=settings.beat_s,
+        offline_after_s=settings.offline_after_s,
+        slow_beat_s=times.slow_beat_s,
+        others=(losses.beat, space.beat, noticing.beat),
+    )
+
+
+def _make_noticing(engine: Engine, settings: Settings, times: Times) -> Noticing:
+    noticing = Noticing(
+        engine,
+        engine.attendance,
+        engine.own_context,
+        command=settings.notify_command,
+        quiet=settings.quiet,
+        minute=lambda: 60 * (local := time.localtime()).tm_hour + local.tm_min,
+        times=times.notices,
+    )
+    noticing.beat()  # nobody is notified of what an earlier broker has seen
+    return noticing
 
 
 def _start_engine(settings: Settings, journal: SqliteJournal) -> Engine:

@@ -363,3 +363,9 @@ def test_what_was_handed_over_names_its_way_when_it_is_read() -> None:
     assert session.judge() == (["hook:1:1"], [])
     assert list(session.leases.worked) == ["mid-turn"]
     assert session.open == {}
+
+
+def test_what_a_client_wants_of_its_human_is_known_while_it_waits(turns: TurnLog) -> None:
+    turns.wait("Bash: rm -rf build")
+    turns.wait("Claude needs your permission")
+    assert turns.wants == "Bash: rm -rf build", "the second word says less"

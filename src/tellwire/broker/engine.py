@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tellwire.broker.attendance import Attendance
 from tellwire.broker.calls import OperationHandlers
-from tellwire.broker.clock import Clock
 from tellwire.broker.consoles import Consoles
 from tellwire.broker.delivery import Delivery, Session
 from tellwire.broker.feed import Feed
@@ -31,6 +31,7 @@ from tellwire.broker.refusals import Refusals
 from tellwire.broker.registrations import ClientFacts, Commits
 from tellwire.core.context import (
     Caller,
+    Context,
     Decision,
     EndSession,
     NoteEvidence,
@@ -64,6 +65,8 @@ from tellwire.protocol.operations.agents import (
 from tellwire.protocol.operations.base import Operation, Reply
 from tellwire.protocol.operations.feed import Pulse, ReportActivity, WatchFeed
 from tellwire.protocol.operations.messages import ClaimMessages, Sent
+from tellwire.protocol.operations.needs import Attend
+from tellwire.system.clock import Clock
 from tellwire.system.processes import is_alive
 
 log = logging.getLogger("tellwire.engine")
@@ -206,7 +209,9 @@ class Engine:
         self.state: State = State()
         self.delivery = Delivery(journal.messages, grant_s)
         self.consoles = Consoles(journal.messages, limits)
+        self.attendance = Attendance()
         self.handlers = OperationHandlers()
+        self.handlers.answer(Attend, lambda told: self.attendance.reply(told, self.clock.now))
         self.queue = CommandQueue(
             self.tick, call_soon, monotonic=clock.monotonic, exclusive=self.handlers.exclusive
         )
@@ -222,7 +227,9 @@ class Engine:
             tick=lambda: (self._tick.fresh, self._tick.events),
             facts=self.facts,
         )
-        self.feed = Feed(lookups.former_name, journal, self._pulse_of)
+        self.feed = Feed(
+            lookups.former_name, journal, lambda agent_id: find_pulse(self.state, self._context, agent_id)
+        )
         self.facts.activities.observe(self._note_activity)
         self._context = lookups.context(NOBODY, limits, lambda key: key in self.ending or alive(key))
         self.storage: Storage = Storage(journal, fatal, lookups.kept)
@@ -388,15 +395,24 @@ class Engine:
             self.wake()  # it may be behind
         elif type(command) is ReportActivity:
             self.facts.activities.report(source.caller.agent, command.activity, command.wants)
+        elif type(command) is Attend:
+            self.attendance.attend(source, command)
 
     def _note_activity(self, agent_id: str) -> None:
         if self.feed.followers:
             self.feed.followers.note_activity(agent_id)
             self.wake()
 
-    def _pulse_of(self, agent_id: str) -> Pulse | None:
-        agent = self.state.agents.get(agent_id)
-        return None if agent is None else pulse_of(agent, self._context)
+    def note_waiting(self) -> None:
+        """Have consoles told what became of agents whose mail waits."""
+        if self.feed.followers:
+            self.feed.followers.note_waiting(self.state)
+            self.wake()
+
+    def own_context(self) -> Context:
+        """What the broker itself may know now, for its own looks at the state."""
+        self._context.caller, self._context.now = NOBODY, self.clock.now
+        return self._context
 
     def _answer(self, command: Command | TellwireError) -> Decision | TellwireError:
         """Ask the core, or the registered handler, for the answer to a command."""
@@ -525,6 +541,12 @@ class Engine:
         clock, state, context = self.clock, self.state, self._context
         state.now = context.now = clock.read()
         state.awake = context.awake = clock.awake
+
+
+def find_pulse(state: State, context: Context, agent_id: str) -> Pulse | None:
+    """What an agent is doing now; None if it was forgotten."""
+    agent = state.agents.get(agent_id)
+    return None if agent is None else pulse_of(agent, context)
 
 
 # -- loading ------------------------------------------------------------------------------------------

@@ -18,13 +18,14 @@ import msgspec
 
 from tellwire.broker.ports import Journal, Source
 from tellwire.core.record.audit import NameOf, Wanted, describe, namer, type_name_of, whole_event
-from tellwire.core.record.overview import changed_by, rows_of
+from tellwire.core.record.overview import Words, changed_by, rows_of
 from tellwire.core.record.stored import Entry, StoredMessage
 from tellwire.core.state import State
 from tellwire.protocol.addresses import parse_link
 from tellwire.protocol.events import AnyEvent, MessageQueued
 from tellwire.protocol.frames import format_feed, format_pulse, format_rows
 from tellwire.protocol.operations.feed import FeedEvent, Pulse, WatchFeed, Watching
+from tellwire.protocol.operations.messages import MessageRecord
 
 EVENTS_PER_TICK_MAX = 256
 TEXT_LENGTH_MAX = 200
@@ -52,7 +53,7 @@ class Watcher:
 class Follower:
     """One connection, its position in the journal, and its filters."""
 
-    __slots__ = ("at", "chars", "link", "live", "source", "stale", "wanted")
+    __slots__ = ("at", "chars", "link", "live", "source", "stale", "told", "wanted")
 
     def __init__(self, source: Source, asked: WatchFeed, at: int, state: State) -> None:
         self.source = source
@@ -65,6 +66,8 @@ class Follower:
         self.live = asked.live
         self.stale: set[str] = set()
         """Agents whose change of activity was not sent to it yet."""
+        self.told: dict[str, Pulse] = {}
+        """What was sent to it last of each."""
 
     def wants(self, entry: Entry, told: FeedEvent) -> bool:
         """Whether an event passes its filters."""
@@ -79,6 +82,8 @@ class Page:
         self._bodies = bodies
         self._told: dict[int, list[tuple[FeedEvent, bytes]]] = {}
         self._rows = b""
+        self.agents: set[str] = set()
+        """Those of which something changed, once the rows are known."""
 
     def told(self, chars: int, name_of: NameOf) -> list[tuple[FeedEvent, bytes]]:
         """Each event with so much of its body, and its frame."""
@@ -90,9 +95,11 @@ class Page:
             self._told[chars] = [(event, format_feed(event)) for event in events]
         return self._told[chars]
 
-    def rows(self, state: State) -> bytes:
+    def rows(self, state: State, words_of: Words) -> bytes:
         """The frame of the rows that these events changed."""
-        self._rows = self._rows or format_rows(rows_of(state, changed_by(state, self.entries)))
+        if not self._rows:
+            keys = changed_by(state, self.entries)
+            self._rows, self.agents = format_rows(rows_of(state, keys, words_of)), keys.agents
         return self._rows
 
 
@@ -151,6 +158,13 @@ class Followers:
             if follower.live:
                 follower.stale.add(agent)
 
+    def note_waiting(self, state: State) -> None:
+        """Whether those whose mail waits may be woken changes with time alone: look at them again."""
+        waiting = {agent.id for agent in state.agents.values() if agent.pending and agent.online}
+        for follower in self._followers.values():
+            if follower.live:
+                follower.stale |= waiting
+
     def _catch_up(self, follower: Follower, state: State) -> None:
         missed = state.seq - follower.at
         if missed > BEHIND_MAX:
@@ -177,16 +191,27 @@ class Followers:
             if follower.wants(entry, event)
         ]
         if follower.live:
-            frames.append(page.rows(state))
+            frames.append(page.rows(state, self._words_of))
+            follower.stale |= page.agents
         if frames:
             follower.source.offer(b"".join(frames))
         follower.at = page.entries[-1].seq if page.entries else state.seq
 
+    def _words_of(self, seqs: list[int]) -> dict[int, MessageRecord]:
+        return {message.seq: message.record() for message in self._journal.messages(seqs)} if seqs else {}
+
     def _send_pulses(self, follower: Follower) -> None:
         stale, follower.stale = follower.stale, set()
-        pulses = [pulse for agent in sorted(stale) if (pulse := self._pulse_of(agent)) is not None]
-        if pulses:
-            follower.source.offer(b"".join(map(format_pulse, pulses)))
+        told: list[Pulse] = []
+        for agent in sorted(stale):
+            pulse = self._pulse_of(agent)
+            if pulse is None:
+                follower.told.pop(agent, None)
+            elif pulse != follower.told.get(agent):
+                follower.told[agent] = pulse
+                told.append(pulse)
+        if told:
+            follower.source.offer(b"".join(map(format_pulse, told)))
 
 
 def _page_of(first: int, at: float, events: Sequence[AnyEvent], fresh: dict[int, StoredMessage]) -> Page:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from tellwire.broker.clock import Clock
 from tellwire.broker.delivery import Delivery
 from tellwire.broker.ports import Journal
 from tellwire.broker.registrations import ClientFacts
@@ -19,11 +18,12 @@ from tellwire.core.context import (
 from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import Contact
 from tellwire.core.record.final_receipts import final_receipts, settle
-from tellwire.core.record.stored import Entry, FinalState, Header, Query, StoredMessage, StoredPage
+from tellwire.core.record.stored import Entry, FinalState, Header, Query, StoredMessage, StoredPage, Talks
 from tellwire.core.state import State
 from tellwire.protocol.events import AgentRegistered, AnyEvent
 from tellwire.protocol.ids import parse_id
 from tellwire.protocol.operations.messages import MessageRecord
+from tellwire.system.clock import Clock
 
 log = logging.getLogger("tellwire.engine")
 
@@ -65,6 +65,7 @@ class Lookups:
             records=self.records,
             find=self.find,
             receipts=self.receipts,
+            talks=self.talks,
             entries=self.entries,
             head=self.head,
             former_name=self.former_name,
@@ -106,6 +107,9 @@ class Lookups:
     def receipts(self, seqs: list[int]) -> dict[int, dict[str, FinalState]]:
         rows = final_receipts(self._tick()[1], self._state().now)
         return {seq: settle(known, rows, seq) for seq, known in self._journal.receipts(seqs).items()}
+
+    def talks(self, before: int, limit: int) -> Talks:
+        return self._journal.talks(before, limit)
 
     def entries(self, after: int, before: int, limit: int) -> list[Entry]:
         return self._journal.entries(after, before, limit)

@@ -24,6 +24,7 @@ from tellwire.core.record.stored import (
     Pruned,
     Query,
     StoredMessage,
+    Talks,
 )
 from tellwire.core.state import State
 from tellwire.protocol.errors import TellwireError
@@ -94,6 +95,10 @@ class Journal(Protocol):
 
     def save_head(self) -> None:
         """Write the head into a file of its own; raises `storage_full`."""
+        ...
+
+    def talks(self, before: int, limit: int) -> Talks:
+        """Conversations whose last message lies below `before`, or all if it is 0; newest first."""
         ...
 
     def indexed(self) -> int:

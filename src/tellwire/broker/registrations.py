@@ -51,7 +51,7 @@ class ClientView(Protocol):
 
 
 class Activities:
-    """By agent id; written like a dict by the code that handles a client's hooks."""
+    """What each agent does, by its id."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -63,9 +63,13 @@ class Activities:
         """Call this with the id of each agent whose activity changes."""
         self._observers.append(observer)
 
-    def __setitem__(self, agent: str, activity: str) -> None:
-        if self.get(agent) != activity:
-            self._set(agent, Doing(activity, self._now()))
+    def note(self, agent: str, activity: str, wants: str = "") -> None:
+        """A client's hooks report what it does and, if it waits for its human, what for."""
+        before = self.doing(agent)
+        if before.activity != activity:
+            self._set(agent, Doing(activity, self._now(), wants))
+        elif before.wants != wants:
+            self._set(agent, before._replace(wants=wants))
 
     def get(self, agent: str, default: str = "") -> str:
         """The activity of an agent: `busy`, `idle` and so on."""

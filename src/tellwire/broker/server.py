@@ -269,6 +269,7 @@ class Connection(asyncio.Protocol):
         self._server.connections.clear_deadline(self)
         self._engine.feed.forget(self)
         self._engine.consoles.leave(self)
+        self._engine.attendance.leave(self)
         if self.caller.is_own_client and not self._server.connections.stopping:
             session = self._engine.delivery.sessions.get(self.caller.agent)
             if session is not None and session.source is self:

@@ -70,6 +70,7 @@ class Ticker:
         if engine.clock.held:
             return
         self._await_returns()
+        engine.note_waiting()
         awake = engine.clock.awake
         if any(agent.earliest <= awake for agent in engine.state.agents.values()):
             engine.submit_own(ExpireDue())

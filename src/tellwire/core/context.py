@@ -12,7 +12,7 @@ import msgspec
 
 from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import Contact
-from tellwire.core.record.stored import Entry, FinalState, Header, Query, StoredPage
+from tellwire.core.record.stored import Entry, FinalState, Header, Query, StoredPage, Talks
 from tellwire.protocol.events import AnyEvent, CallRefused
 from tellwire.protocol.operations.agents import PathRecord
 from tellwire.protocol.operations.asking import AskAgent
@@ -81,6 +81,8 @@ class Context(msgspec.Struct, kw_only=True):
     """Messages of the past, newest first."""
     receipts: Callable[[list[int]], dict[int, dict[str, FinalState]]] = lambda _seqs: {}
     """Final receipts of several messages, by recipient id."""
+    talks: Callable[[int, int], Talks] = lambda _before, _limit: Talks([])
+    """Conversations below a message, by their last words, newest first."""
     entries: Callable[[int, int, int], list[Entry]] = lambda _after, _before, _limit: []
     """Events in order: the first behind `after` if it is set, else the last ones before `before`."""
     head: Callable[[], str] = lambda: ""

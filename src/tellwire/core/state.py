@@ -35,6 +35,8 @@ class Receipt(msgspec.Struct, gc=False):
     """Nobody sent it, but the words are an agent's, and are framed as such."""
     hops: int = 0
     """How many turns in a row, each begun by a message of the one before, led to it."""
+    since: float = 0.0
+    """When it began to wait, or was handed over, by the wall clock; 0 in what an earlier version wrote."""
 
 
 class Request(msgspec.Struct, gc=False):
@@ -96,6 +98,7 @@ class Link(msgspec.Struct, kw_only=True):
     """Turns used since a person's last word."""
     bare: str = ""
     """Who said the last thing, if that was nothing but an acknowledgement."""
+    paused_at: float = 0.0
 
     def here(self) -> list[str]:
         """The ids of the current members."""

@@ -18,6 +18,7 @@ from tellwire.protocol.frames import BrokerFrame, Welcome, format_call
 from tellwire.protocol.operations.base import Operation
 from tellwire.protocol.operations.feed import FeedEvent, Pulse, Rows
 from tellwire.protocol.operations.messages import Offer
+from tellwire.protocol.operations.needs import Notice
 from tellwire.sdk.autostart import BrokerLaunch, connect_or_start
 from tellwire.sdk.connection import BrokerConnection, open_connection
 from tellwire.sdk.pending_calls import PendingCall, PendingCalls
@@ -57,7 +58,7 @@ class Handlers(NamedTuple):
 
     on_offer: Callable[[Offer], None] = _ignore
     on_feed: Callable[[FeedEvent], None] = _ignore
-    on_state: Callable[[Rows | Pulse], None] = _ignore
+    on_state: Callable[[Rows | Pulse | Notice], None] = _ignore
     on_connected: Callable[[BrokerConnection, Welcome], Awaitable[None]] = _ignore_connected
     """Before open calls are sent on a new connection; it uses `call_on`."""
     on_lost: Callable[[], None] = _ignore
@@ -175,7 +176,7 @@ class BrokerClient:
             self._handlers.on_offer(frame.offer)
         elif frame.feed is not None:
             self._handlers.on_feed(frame.feed)
-        elif state := frame.rows or frame.pulse:
+        elif state := frame.rows or frame.pulse or frame.notice:
             self._handlers.on_state(state)
         else:
             self.calls.answer(frame)

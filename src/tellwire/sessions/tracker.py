@@ -319,7 +319,8 @@ class SessionTracker:
         for ending in endings:
             self._report(session, agent, ending)
         facts, turn = self._mesh.facts, session.turns.current
-        facts.activities[agent.id] = session.state
+        wants = session.turns.wants if session.state == "waiting" else ""
+        facts.activities.note(agent.id, session.state, wants)
         if turn is not None and turn.human:
             facts.prompted.add(agent.id)
         else:

@@ -87,6 +87,8 @@ class TurnLog:
         """Of the last part: the text, and when."""
         self.current: Turn | None = None
         self.is_waiting = False
+        self.wants = ""
+        """While it waits for its human: what for."""
         self.checkpoint_next = False
         """The next turn is a checkpoint's."""
 
@@ -155,8 +157,9 @@ class TurnLog:
     def wait(self, text: str) -> list[Ending]:
         """The client asks its human; once for each time."""
         if self.is_waiting:
+            self.wants = self.wants or clean_text(text)
             return []
-        self.is_waiting = True
+        self.is_waiting, self.wants = True, clean_text(text)
         if self.current is None:
             return []
         self.current.waits += 1

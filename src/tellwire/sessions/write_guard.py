@@ -18,7 +18,7 @@ from tellwire.broker.ports import MeshView
 from tellwire.broker.refusals import Refusals
 from tellwire.clients.client import Client
 from tellwire.clients.events import HookEvent
-from tellwire.core.children.write_rules import guard_of, is_guarded
+from tellwire.core.children.write_rules import WRITE, guard_of, is_guarded
 from tellwire.core.context import Caller
 from tellwire.core.state import Agent
 from tellwire.protocol.errors import TellwireError
@@ -27,9 +27,6 @@ from tellwire.relay.writes import written_paths
 from tellwire.sessions.gate_files import WRITES, GuardFiles
 from tellwire.sessions.listening import Listens, always
 from tellwire.sessions.tracker import SessionTracker
-
-WRITE = "write"
-"""The name under which refused writes are recorded."""
 
 
 class GuardTimes(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,9 +16,12 @@ from tellwire.core.record.stored import (
     Pruned,
     Query,
     StoredMessage,
+    Talk,
+    Talks,
     entries_of,
 )
 from tellwire.core.record.terms import matches, searched_text
+from tellwire.protocol.addresses import conversation_of
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import parse_batch
 from tellwire.store.chain import ORIGIN, next_hash
@@ -91,6 +94,17 @@ class MemoryJournal:
             page.append(message)
             room -= len(message.body)
         return MessagePage(page)
+
+    def talks(self, before: int, limit: int) -> Talks:
+        """Conversations by their last words, newest first."""
+        found: dict[str, Talk] = {}
+        for seq, message in sorted(self._messages.items()):
+            key = conversation_of(message.sender, message.recipients.split(), message.to)
+            found[key] = Talk(key, seq, found[key].messages + 1 if key in found else 1)
+        older = sorted(
+            (talk for talk in found.values() if not before or talk.last < before), key=lambda talk: -talk.last
+        )
+        return Talks(older[:limit], more=len(older) > limit)
 
     def indexed(self) -> int:
         """Nothing is indexed, nothing has to be."""

@@ -32,6 +32,7 @@ SEARCH_SEQS_MAX = 500_000
 LOOKED_AT_MAX = 2_000
 """Index rows held against the filters."""
 STEP = "step:"
+IS_STEP = "name >= 'step:' and name < 'step;'"
 RE = "re:"
 """Before the id of a message, in `parties`: its answers."""
 ANSWERS = "answers"
@@ -354,9 +355,7 @@ def _narrow(db: sqlite3.Connection, query: Query, low: int, high: int) -> tuple[
 
 def _runs(db: sqlite3.Connection, low: int, high: int) -> list[tuple[int, int]]:
     """Parts of a range within which times only grow."""
-    steps = db.execute(
-        f"select seq from cursors where name like '{STEP}%' and seq between ? and ?", (low, high)
-    )
+    steps = db.execute(f"select seq from cursors where {IS_STEP} and seq between ? and ?", (low, high))
     starts = sorted({low, *(seq for (seq,) in steps)})
     return list(zip(starts, [*(start - 1 for start in starts[1:]), high], strict=True))
 
@@ -368,7 +367,7 @@ def note_step(db: sqlite3.Connection, seq: int) -> None:
 
 def forget_steps(db: sqlite3.Connection, seq: int) -> None:
     """Forget steps of the clock up to `seq`, whose commits are deleted."""
-    db.execute(f"delete from cursors where name like '{STEP}%' and seq <= ?", (seq,))
+    db.execute(f"delete from cursors where {IS_STEP} and seq <= ?", (seq,))
 
 
 def _first_at(db: sqlite3.Connection, at: float, low: int, high: int, *, behind: bool = False) -> int:

@@ -7,6 +7,8 @@ import msgspec
 from tellwire.core.children.scopes import by_depth, claims_of, is_scoped, judge, outside, overlaps
 from tellwire.core.state import State
 
+WRITE = "write"
+"""What was refused, as the record has it."""
 PLACE = "{path}"
 """In a reason: the path that is asked about."""
 

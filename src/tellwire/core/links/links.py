@@ -281,7 +281,7 @@ def apply_left(state: State, event: LinkLeft) -> None:
 def apply_paused(state: State, event: LinkPaused) -> None:
     """Pause a link: nothing is sent on it until it is resumed."""
     link = state.links[event.link]
-    link.status, link.reason = "paused", event.reason
+    link.status, link.reason, link.paused_at = "paused", event.reason, state.now
 
 
 def apply_resumed(state: State, event: LinkResumed) -> None:

@@ -204,6 +204,7 @@ def apply_returned(state: State, event: MessagesReturned) -> None:
     for seq in event.seqs:
         receipt = agent.leased.pop(seq)
         receipt.lease = 0
+        receipt.since = state.now
         receipt.deadline += state.awake
         agent.earliest = min(agent.earliest, receipt.deadline)
         agent.leased_bytes -= receipt.size

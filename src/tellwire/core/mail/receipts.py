@@ -81,9 +81,11 @@ def apply_delivered(state: State, event: MessagesDelivered) -> None:
     agent = state.agents[event.agent]
     pending, leased, lease, awake = agent.pending, agent.leased, state.seq, state.awake
     moved = notices = hops = 0
+    now = state.now
     for seq in event.seqs:
         receipt = pending.pop(seq)
         receipt.lease = lease
+        receipt.since = now
         receipt.deadline -= awake
         leased[seq] = receipt
         moved += receipt.size
@@ -124,6 +126,7 @@ def return_leases(state: State, agent: Agent, seen: list[int]) -> None:
         if seq in shown or receipt.lease < state.epoch:
             note_seen(receipt, agent.session)
         receipt.lease = 0
+        receipt.since = state.now
         receipt.deadline += state.awake
         agent.earliest = min(agent.earliest, receipt.deadline)
     agent.pending = dict(sorted({**agent.leased, **agent.pending}.items()))

@@ -126,10 +126,10 @@ def apply_queued(state: State, event: MessageQueued) -> None:
     """The message waits in each recipient's inbox, behind all earlier ones."""
     sender = state.agents.get(event.sender)
     sender_id = event.sender if sender is None else sender.id
-    deadline = state.awake + event.ttl_s
+    deadline, now = state.awake + event.ttl_s, state.now
     for agent_id in event.recipients:
         agent = state.agents[agent_id]
-        receipt = Receipt(sender_id, event.size, deadline)
+        receipt = Receipt(sender_id, event.size, deadline, since=now)
         if event.hops or event.weak:
             receipt.hops, receipt.weak = event.hops, event.weak
         if agent.name == OPERATOR:

@@ -154,6 +154,23 @@ class MessagePage(NamedTuple):
     """Go on below this sequence, or with `after` above it; 0 if nothing more can be found."""
 
 
+class Talk(NamedTuple):
+    """One conversation: its key (`protocol/addresses`), its last message, and how many there are."""
+
+    key: str
+    last: int
+    messages: int
+
+
+class Talks(NamedTuple):
+    """One page of conversations, by their last words, newest first."""
+
+    talks: list[Talk]
+    more: bool = False
+    partial: bool = False
+    """So much was said lately that some of it is not counted yet."""
+
+
 class Pruned(NamedTuple):
     """What a store deleted in one slice."""
 
