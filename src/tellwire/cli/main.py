@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 FAST = ("send", "inbox", "list", "glance")
+FOR_PLUGINS = ("hook", "waiter")
+"""`tellwire hook KIND`: not for people, and not in the help."""
 EXIT_INTERRUPTED = 130
 
 
@@ -33,6 +35,11 @@ def main() -> None:
             code = EXIT_INTERRUPTED
         if code is not None:
             os._exit(code)  # all is written; taking the interpreter down takes longer than the call
+    if len(argv) == 2 and argv[0] in FOR_PLUGINS:
+        from tellwire.cli.local.shim import relay_command  # noqa: PLC0415 - as above
+
+        command = relay_command(*argv)
+        os.execv(command[0], command)
     from tellwire.cli.app import cli  # noqa: PLC0415 - as above
 
     code = cli.run(argv)
