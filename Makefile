@@ -72,7 +72,7 @@ check: dev-setup ## formatting, lint, types, layers, the requirements manifest
 	@$(BIN)/python scripts/markets.py --check
 	@$(BIN)/python -m pytest -q tests/test_requirements.py
 
-reference: dev-setup ## write docs/reference.md from the code
+reference: dev-setup ## write the references in docs/ from the code
 	@$(BIN)/python scripts/reference.py
 
 markets: dev-setup ## write market/, the files of the clients' markets, from the code
