@@ -27,7 +27,7 @@ from tellwire.broker.calls import LateAnswers
 from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
 from tellwire.broker.housekeeping import Housekeeping, HousekeepingTimes
-from tellwire.broker.ownership import BACKLOG, Losses, Ownership, Space
+from tellwire.broker.ownership import BACKLOG, HomeOwnership, Losses, Space
 from tellwire.broker.server import Server, connection_factory
 from tellwire.broker.ticker import SLOW_BEAT_S, Ticker
 from tellwire.children.asking import Asking, AskTimes
@@ -89,7 +89,7 @@ def run(settings: Settings, *, ready: Callable[[], None], times: Times | None = 
     """
     os.umask(0o077)
     try:
-        ownership = Ownership(home=settings.home, lock=settings.lock, socket=settings.socket, lost=_fatal)
+        ownership = HomeOwnership(home=settings.home, lock=settings.lock, socket=settings.socket, lost=_fatal)
         ownership.take()
         try:
             _start_log(settings)
@@ -166,7 +166,10 @@ def _fatal(error: TellwireError) -> None:
     os._exit(74)
 
 
-async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], None], times: Times) -> None:
+async def _serve(
+    settings: Settings, ownership: HomeOwnership, ready: Callable[[], None], times: Times
+) -> None:
+    """Build the broker, listen, and run its background tasks until a signal or `stop_broker` ends it."""
     loop = asyncio.get_running_loop()
     journal = SqliteJournal(settings.database, bytes_max=settings.store_bytes_max)
     engine = _start_engine(settings, journal)
@@ -260,6 +263,7 @@ def _make_housekeeping(
 
 
 def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Server, SessionDoors]:
+    """The server and the doors for sessions; connections are bounded by the free file descriptors."""
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     descriptors = DESCRIPTORS if descriptors == resource.RLIM_INFINITY else descriptors
     http_max = min(HTTP_CONNECTIONS_MAX, descriptors // 4)
@@ -271,7 +275,7 @@ def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Serve
         greeting_s=settings.greeting_s,
         connections_max=min(settings.connections_max, descriptors - http_max - SPARE_DESCRIPTORS),
         attached=attached_clients,
-        beside=partial(_judge_beside, times.judge_s),
+        run_in_background=partial(_judge_in_thread, times.judge_s),
     )
     doors = SessionDoors(
         engine,
@@ -286,7 +290,7 @@ def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Serve
     return server, doors
 
 
-def _judge_beside(
+def _judge_in_thread(
     within_s: float, work: Callable[[], Identity], then: Callable[[Identity | None], None]
 ) -> None:
     """Find out in a thread who calls: tmux is asked, and may not answer."""
@@ -304,6 +308,7 @@ def _judge_beside(
 def _make_children(
     engine: Engine, server: Server, settings: Settings, times: Times
 ) -> tuple[Launcher, Asking]:
+    """What runs the processes of children, and questions to fresh agents."""
     late = LateAnswers(engine, engine.refusals)
     launcher = Launcher(
         engine,
@@ -343,10 +348,11 @@ def _answer_diagnoses(
 def _answer_for_broker(
     engine: Engine, server: Server, settings: Settings, losses: Losses, stop: asyncio.Event
 ) -> None:
+    """Register the operations about the broker itself: `broker_status` and `stop_broker`."""
     began = time.monotonic()
 
     def status(_operation: BrokerStatus) -> BrokerState:
-        state, trouble = engine.state, engine.storage_error or engine.low
+        state, trouble = engine.state, engine.storage.error or engine.storage.low
         agents = [agent for agent in state.agents.values() if not is_operator(agent)]
         return BrokerState(
             pid=os.getpid(),

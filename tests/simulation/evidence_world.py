@@ -177,7 +177,7 @@ class World:
             {**clients, **self.plugins},
             self.folder / "marks",
             wakers=wakers,
-            owner_above=server.above,
+            owner_above=server.agent_owning,
         )
         wakers.add(self.model.kind, [self])
 

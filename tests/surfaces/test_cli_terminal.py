@@ -297,7 +297,8 @@ async def test_a_terminal_gets_only_text_from_every_command(
 
 def has_json(command: click.Command, case: Case) -> bool:
     """Whether a command line may ask for JSON."""
-    return any("--json" in option.opts for option in command.params) and "--export" not in case.words
+    other_formats = {"--export", "--tmux"}
+    return any("--json" in option.opts for option in command.params) and not other_formats & {*case.words}
 
 
 async def play(world: World, case: Case, tmp_path: Path, *, as_json: bool) -> str:

@@ -51,7 +51,7 @@ def test_an_error_outside_the_table_cannot_be_made() -> None:
 
 @pytest.mark.parametrize(("word", "kind"), OPERATIONS.items(), ids=OPERATIONS)
 def test_every_operation_is_whole(word: str, kind: type[Operation[Any]]) -> None:
-    assert word == kind.word() == snake_case(kind.__name__)
+    assert word == kind.wire_name() == snake_case(kind.__name__)
     assert kind.__doc__
     assert issubclass(kind.reply, Reply)
     assert kind.reply.__doc__

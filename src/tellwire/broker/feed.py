@@ -5,7 +5,7 @@ missed. Of one tick a watcher gets a bounded number of events.
 
 A follower has a place in the journal. What it is sent lies directly behind that place: out of the tick that
 was just committed or, if it is behind, out of the journal, a page at a time. So it may read slowly, or come
-back after a crash of the broker, and misses nothing; only one that is very far behind is told `gap` and moved
+back after a crash of the broker, and misses nothing; only one that is very far behind gets `gap` and is moved
 to the end. With `live` a page ends with the rows of the state that changed, as they are now: those of a page
 that lies back may be ahead of its events, and are right when it has caught up.
 """
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tellwire.broker.ports import Journal, Source
-from tellwire.core.record.audit import NameOf, Wanted, describe, namer, whole_event, word_of
+from tellwire.core.record.audit import NameOf, Wanted, describe, namer, type_name_of, whole_event
 from tellwire.core.record.overview import changed_by, rows_of
 from tellwire.core.record.stored import Entry, StoredMessage
 from tellwire.core.state import State
@@ -31,7 +31,7 @@ TEXT_LENGTH_MAX = 200
 PAGE_MAX = 256
 """Events sent to one follower at once."""
 BEHIND_MAX = 5_000
-"""Events that a follower may be behind before it is told `gap`."""
+"""Events that a follower may be behind before it gets `gap`."""
 WHOM_MAX = 20
 """Names of recipients in one frame."""
 
@@ -50,7 +50,7 @@ class Watcher:
 
 
 class Follower:
-    """One connection, its place and what it wants to hear of."""
+    """One connection, its position in the journal, and its filters."""
 
     __slots__ = ("at", "chars", "link", "live", "source", "stale", "wanted")
 
@@ -64,7 +64,7 @@ class Follower:
         self.chars = asked.chars
         self.live = asked.live
         self.stale: set[str] = set()
-        """Agents whose activity it has not heard of."""
+        """Agents whose change of activity was not sent to it yet."""
 
     def wants(self, entry: Entry, told: FeedEvent) -> bool:
         """Whether an event passes its filters."""
@@ -72,7 +72,7 @@ class Follower:
 
 
 class Page:
-    """Events that lie behind one another, and the bodies among them; put into frames once for all."""
+    """Consecutive events with their bodies; encoded once for all followers."""
 
     def __init__(self, entries: Sequence[Entry], bodies: dict[int, str]) -> None:
         self.entries = entries
@@ -97,7 +97,7 @@ class Page:
 
 
 class Followers:
-    """All of them; nothing is done while there are none."""
+    """All followers; costs nothing while there are none."""
 
     def __init__(
         self,
@@ -117,12 +117,12 @@ class Followers:
         return bool(self._followers)
 
     def add(self, source: Source, asked: WatchFeed, reply: Watching, state: State) -> None:
-        """From now on; again changes what it wants to hear of."""
+        """Add a follower; repeating it changes its filters."""
         at = reply.seq if reply.reset or asked.after is None else asked.after
         self._followers[id(source)] = Follower(source, asked, at, state)
 
     def drop(self, source: Source) -> None:
-        """Its connection was closed."""
+        """Remove a follower whose connection was closed."""
         self._followers.pop(id(source), None)
 
     def publish(self, state: State, events: Sequence[AnyEvent], fresh: dict[int, StoredMessage]) -> bool:
@@ -146,7 +146,7 @@ class Followers:
         return behind
 
     def note_activity(self, agent: str) -> None:
-        """An agent does something else: those who watch hear of it with the next tick."""
+        """An agent's activity changed: followers get it with the next tick."""
         for follower in self._followers.values():
             if follower.live:
                 follower.stale.add(agent)
@@ -164,7 +164,7 @@ class Followers:
         self._send(follower, Page(entries, bodies), state)
 
     def _read(self, after: int) -> list[Entry]:
-        """The next events; behind 0, the beginning of a journal of which nothing was let go."""
+        """The next events; after 0, from the beginning of a journal that was never pruned."""
         if after:
             return self._journal.entries(after, 0, PAGE_MAX)
         return self._journal.entries(0, PAGE_MAX + 1, PAGE_MAX)
@@ -211,7 +211,7 @@ class Feed:
         self.followers = Followers(journal, lambda state: namer(state, former_name), pulse_of)
 
     def watch(self, source: Source, asked: WatchFeed, reply: Watching, state: State) -> None:
-        """Tell this connection of every event from now on, or behind the one it names; again is harmless."""
+        """Send this connection every event from now on, or after the one it names; repeating is harmless."""
         if asked.after is None:
             self.watchers.setdefault(id(source), Watcher(source))
         else:
@@ -252,6 +252,7 @@ class Feed:
 def _brief(
     event: AnyEvent, seq: int, at: float, fresh: dict[int, StoredMessage], name_of: Callable[[str], str]
 ) -> FeedEvent:
+    """An event as one frame for a watcher: names instead of ids, and the beginning of the text."""
     line = describe(event, seq, name_of)
     message = fresh.get(seq)
     if message is not None:
@@ -261,7 +262,7 @@ def _brief(
     return FeedEvent(
         seq=seq,
         at=at,
-        type=word_of(event),
+        type=type_name_of(event),
         who=line.who,
         whom=line.whom[:WHOM_MAX],
         text=text[:TEXT_LENGTH_MAX],

@@ -49,7 +49,7 @@ Attached = Callable[[int, int], list[int]]
 
 
 def nobody_attached(_server: int, _leader: int) -> list[int]:
-    """Stands in for tmux where there is none to ask."""
+    """Used where there is no tmux to ask."""
     return []
 
 

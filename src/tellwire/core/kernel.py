@@ -290,7 +290,7 @@ def check_caller(operation: Operation[Any], context: Context) -> None:
     if context.caller.adrift and AGENT not in operation.callers:
         raise TellwireError(
             "forbidden",
-            f"This program may have been started by an agent, so it may not call {operation.word()}.",
+            f"This program may have been started by an agent, so it may not call {operation.wire_name()}.",
             "Run the command in a terminal.",
         )
     if context.caller.kind in operation.callers:
@@ -298,4 +298,4 @@ def check_caller(operation: Operation[Any], context: Context) -> None:
     if "agent" in operation.callers:
         raise TellwireError("not_registered", "This connection has no agent.")
     who = "An agent" if context.caller.kind == AGENT else "A program that no person runs at a terminal"
-    raise TellwireError("forbidden", f"{who} may not call {operation.word()}.")
+    raise TellwireError("forbidden", f"{who} may not call {operation.wire_name()}.")

@@ -271,6 +271,7 @@ def _check_version(version: int, side: str) -> None:
 
 
 def _explain(line: bytes, error: Exception) -> CallError | TellwireError:
+    """The error for a frame that cannot be parsed, by call number if it has one."""
     try:
         frame = msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.ValidationError:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PATCH = ""
-"""In place of a field: the paths stand in a patch."""
+"""Instead of a field: the paths are in a patch."""
 PATHS_MAX = 1_000
 """A call that writes to more files is too long to be looked through."""
 _MARK = "***"
@@ -60,7 +60,7 @@ def _headers(text: str) -> list[str]:
     """What the headers of a patch name.
 
     They may be indented, with whatever is blank. Only where a file is updated is such a line its content:
-    there a header stands at the very beginning.
+    there a header is at the very beginning of a line.
     """
     found: list[str] = []
     is_updating = False

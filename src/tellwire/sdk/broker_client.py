@@ -37,7 +37,7 @@ R = TypeVar("R")
 
 
 class BrokerAddress(NamedTuple):
-    """Where the broker is, what it is told about this program, and how it is started if none runs."""
+    """Where the broker is, the name of this program, and how a broker is started if none runs."""
 
     socket: Path
     program: str
@@ -125,7 +125,7 @@ class BrokerClient:
         self._fail(TellwireError("unreachable", "The connection was closed.", "Connect again."))
 
     async def back(self, deadline_s: float) -> bool:
-        """Wait for a connection that is on its way; False if there is none, or the broker was stopped."""
+        """Wait for a connection that is being opened; False if there is none, or the broker was stopped."""
         if self._dismissed or self.failure is not None:
             return False
         try:
@@ -195,7 +195,7 @@ class BrokerClient:
         try:
             self.welcome = await connection.greet(self._address.program)
             await self._handlers.on_connected(connection, self.welcome)
-            if not connection.alive:  # lost while its last answer was on the way to us
+            if not connection.alive:  # lost while its last answer was being sent
                 raise TellwireError("unreachable", "The broker went away while joining.")
         except BaseException:
             connection.close()

@@ -67,7 +67,7 @@ class Watch:
 
     @property
     def client(self) -> BrokerClient:
-        """The connection, for calls beside the feed."""
+        """The connection, for other calls while the feed runs."""
         if self._client is None:
             raise RuntimeError("use `async with tellwire.watch(...) as feed`")
         return self._client
@@ -78,6 +78,7 @@ class Watch:
         return len(self._held)
 
     async def _changes(self) -> AsyncIterator[Change]:
+        """Changes as they come; after a gap or a lost connection, a new overview first."""
         client = self.client
         while True:
             while self._held:
@@ -126,7 +127,7 @@ class Watch:
     def _put(self, change: FeedEvent | Rows | Pulse) -> None:
         if isinstance(change, FeedEvent):
             if change.seq <= self._known:
-                return  # it was told before the connection broke
+                return  # it came before the connection broke
             self._known = change.seq
         if len(self._held) >= HELD_MAX:
             self._held.clear()

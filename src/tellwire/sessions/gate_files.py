@@ -116,11 +116,13 @@ class GuardFiles:
         state = self._mesh.state
         if not (state.claims or state.children or self._written):
             return
-        kin = [(agent, child.parent, child.process, child.scoped) for agent, child in state.children.items()]
+        children = [
+            (agent, child.parent, child.process, child.scoped) for agent, child in state.children.items()
+        ]
         agents = [agent for agent in state.agents.values() if agent.kind in GATED and agent.owner]
         now = (
             dict(state.claims),
-            kin,
+            children,
             [(agent.id, agent.name, agent.owner, agent.online) for agent in agents],
         )
         if now == self._seen:

@@ -1,7 +1,7 @@
 """The turns of one agent's main conversation, as its client's hooks show them: who began one, how it ended.
 
 A turn ends once. What an agent finally said before mail kept its turn going is a part, reported for itself:
-the words of whoever speaks while others speak would else be lost to them. Some clients do not tell every end
+otherwise what it said while others spoke would be lost to them. Some clients do not tell every end
 (an Esc in Claude Code, a model that fails in Codex): then the next turn tells it, or the client's own files
 do, before that.
 """
@@ -64,7 +64,7 @@ class Turn(msgspec.Struct, kw_only=True):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """What is to be reported."""
+    """The end of a turn, as it is reported."""
 
     turn: Turn
     id: str
@@ -72,8 +72,8 @@ class Ending(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class Turns:
-    """One agent's turns, one after another."""
+class TurnLog:
+    """The turns of one agent, in order."""
 
     def __init__(
         self, name: Callable[[], str], *, wake_line: str = "", clock: Callable[[], float] = time.time
@@ -121,7 +121,7 @@ class Turns:
             return before
         self.current.answer = ""
         if not self.current.is_prompted and event.what == "prompt":
-            # Some clients tell that they are busy a moment before they tell why.
+            # Some clients report that they are busy a moment before they report why.
             self.current.human = human and self._clock() - self.current.began_at < LATE_S
             self.current.is_prompted = True
             self.current.prompt = event.prompt[:PROMPT_CHARS_MAX]

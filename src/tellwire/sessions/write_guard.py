@@ -1,8 +1,8 @@
 """Tells clients that ask before they write whether they may, by a table of `core/children/scopes`.
 
 A client's sub-agents write as the client's main conversation does. Reads are never asked about, and neither
-are shell commands: what those write cannot be told from their text. A call of which nobody can tell where it
-writes is refused to every agent that may not write everywhere.
+are shell commands: what those write cannot be told from their text. A call whose target cannot be
+determined is refused to every agent that may not write everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tellwire.sessions.listening import Listens, always
 from tellwire.sessions.tracker import SessionTracker
 
 WRITE = "write"
-"""What was refused, as the record has it."""
+"""The name under which refused writes are recorded."""
 
 
 class GuardTimes(msgspec.Struct, frozen=True, kw_only=True):

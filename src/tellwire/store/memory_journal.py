@@ -138,11 +138,11 @@ class MemoryJournal:
         return kept_of(parse_batch(commit.data) for commit in self.commits)
 
     def prune(self, before: float, open_from: int, rows_max: int) -> Pruned:
-        """Let go of what is old on the awake clock, a few commits at a time."""
+        """Delete what is old on the awake clock, a few commits at a time."""
         return self._let_go(lambda commit: commit.awake < before, open_from, rows_max)
 
     def purge(self, before: float, open_from: int, rows_max: int) -> Pruned:
-        """Let go of what is old by the time of day, a few commits at a time."""
+        """Delete what is old by the wall clock, a few commits at a time."""
         return self._let_go(lambda commit: commit.at < before, open_from, rows_max)
 
     def _let_go(self, is_old: Callable[[Commit], bool], open_from: int, rows_max: int) -> Pruned:

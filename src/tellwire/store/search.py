@@ -212,6 +212,7 @@ def _step_forwards(db: sqlite3.Connection, query: Query) -> MessagePage:
 
 
 def _step(db: sqlite3.Connection, query: Query) -> MessagePage:
+    """One bounded step of a query: first what is not indexed yet, then the index."""
     if query.after:
         return _step_forwards(db, query)
     page = _Page(query)
@@ -250,7 +251,7 @@ def _scan_tail(db: sqlite3.Connection, page: _Page, low: int, high: int) -> bool
 
 
 def _may_match(terms: tuple[Term, ...]) -> tuple[str, list[str]]:
-    """A cheap condition that every matching row fulfils: plain text holds the word as it stands.
+    """A cheap condition that every matching row fulfils: plain text contains the word unchanged.
 
     Text with other than ASCII characters, or with a NUL, which ends `like`, is always looked at: SQLite
     counts fewer characters in it than bytes.
@@ -273,6 +274,7 @@ def _read_all(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
 
 
 def _read_parties(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
+    """Read messages by agent, link or answered message; with a peer, a bounded number of index rows."""
     agent, peer = page.query.agent, page.query.peer
     if page.query.re is not None:  # what else is asked for is held against the rows
         agent, peer = f"{RE}{page.query.re}", None

@@ -39,7 +39,7 @@ REFUSAL: dict[str, Any] = {"decision": "deny", "reason": REASON}
 
 
 class GeminiHooks:
-    """The hooks of Gemini CLI."""
+    """Parses and answers Gemini CLI's hooks."""
 
     room = TextLimit(9_900)
 

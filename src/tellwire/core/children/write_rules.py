@@ -1,4 +1,4 @@
-"""Guards: where an agent may write, worked out before anybody asks. `relay/guard` judges by them."""
+"""Guards: where an agent may write, computed in advance. `relay/guard` checks writes against them."""
 
 from __future__ import annotations
 

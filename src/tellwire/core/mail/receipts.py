@@ -107,7 +107,7 @@ def apply_delivered(state: State, event: MessagesDelivered) -> None:
 
 
 def note_seen(receipt: Receipt, session: str) -> None:
-    """This session may have seen it too."""
+    """Note that this session may have seen it too."""
     receipt.seen_by = session if receipt.seen_by in ("", session) else SEVERAL
 
 
@@ -162,7 +162,7 @@ def _seen_by_all(operator: Agent, ids: list[str], context: Context) -> list[str]
 
 
 def decide_confirm(state: State, operation: ConfirmMessages, context: Context) -> Decision:
-    """Take the recipient's word that it read messages; a repeat changes nothing."""
+    """Accept the recipient's confirmation that it read messages; a repeat changes nothing."""
     agent = holder(state, context)
     _check_count(operation.ids, context)
     leased, pending = agent.leased, agent.pending
@@ -276,12 +276,12 @@ def _expire(
             receipt = agent.pending.get(seq) or agent.leased[seq]
             by_sender.setdefault(receipt.sender, []).append(seq)
         for sender_id, lost in by_sender.items():
-            sender = state.agents.get(sender_id)  # none for a notice: its own expiry is not told
+            sender = state.agents.get(sender_id)  # the expiry of a notice is not reported
             if sender is None or sender is agent or sender_id == untold:
                 continue
             waiting = len(sender.pending) + len(sender.leased) + told.get(sender_id, 0)
             if waiting >= context.limits.mailbox_messages_max:
-                continue  # its status still tells
+                continue  # the status still shows it
             told[sender_id] = told.get(sender_id, 0) + 1
             event, text = _loss_notice(sender, agent, lost, why, set(shown), context)
             events.append(event)

@@ -93,7 +93,7 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
 def _admit(
     state: State, sender: Agent, found: Route, operation: SendMessage, size: int, context: Context
 ) -> tuple[list[Agent], list[Outcome]]:
-    """Who has room, where that takes more than a look at one inbox."""
+    """The recipients with room, where that takes more than checking one inbox."""
     check_broadcast(found, operation, context)
     recipients = [agent.id for agent in found.agents]
     if not found.several and answers(state, sender, recipients, operation.re or "", context):

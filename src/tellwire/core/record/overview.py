@@ -82,7 +82,7 @@ def pulse_of(agent: Agent, context: Context) -> Pulse:
     doing = context.doing(agent.id)
     return Pulse(
         agent=agent.id,
-        activity=doing.word,
+        activity=doing.activity,
         since=doing.since,
         wants=doing.wants,
         place=terminal_of(agent),
@@ -190,7 +190,7 @@ def _mail_row(state: State, operator: Agent | None, seq: int) -> MailRow | None:
 
 
 def changed_by(state: State, entries: Iterable[Entry]) -> Keys:
-    """The rows that these events may have changed; more does no harm, fewer would."""
+    """The rows that these events may have changed; too many are harmless, too few are not."""
     keys = Keys()
     operator = state.find(OPERATOR)
     for entry in entries:
@@ -203,6 +203,7 @@ def changed_by(state: State, entries: Iterable[Entry]) -> Keys:
 
 
 def _add(keys: Keys, entry: Entry, operator: str) -> None:
+    """Add the rows that one event may have changed."""
     event = entry.event
     if isinstance(event, events.MessageQueued):
         keys.agents.update(event.recipients)

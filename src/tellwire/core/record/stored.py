@@ -77,7 +77,7 @@ class FinalState(msgspec.Struct, frozen=True):
     at: float
 
 
-class Past(msgspec.Struct, frozen=True):
+class StoredPage(msgspec.Struct, frozen=True):
     """One page of messages out of the store."""
 
     messages: list[tuple[Header, MessageRecord]] = []
@@ -110,7 +110,7 @@ class StoredMessage(NamedTuple):
         to, kind, mode, re = event.to, event.kind, event.mode, event.re
         recipients, json, facts = " ".join(event.recipients), event.json, event.context
         row = (seq, event.sender, event.sender_name, recipients, to, re, at, mode, kind, json, facts, body)
-        # What `cls` would do by way of one more call, for every message.
+        # Not by `cls(...)`: one call less for every message.
         return tuple.__new__(cls, row)  # pyright: ignore[reportUnknownMemberType]
 
     def header(self) -> Header:

@@ -1,4 +1,4 @@
-"""The table of operations: the one place where a surface learns what can be asked."""
+"""The table of operations, one file for each noun: every surface is built from it. Imports only `base`."""
 
 from __future__ import annotations
 
@@ -106,4 +106,4 @@ AnyOperation: TypeAlias = (
     | StopBroker
 )
 
-OPERATIONS: dict[str, type[Operation[Any]]] = {kind.word(): kind for kind in AnyOperation.__args__}
+OPERATIONS: dict[str, type[Operation[Any]]] = {kind.wire_name(): kind for kind in AnyOperation.__args__}

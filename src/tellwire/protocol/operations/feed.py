@@ -174,7 +174,7 @@ class FeedEvent(Reply, frozen=True, kw_only=True):
     link: str = ""
     """The id of the link it happened on."""
     missed: int = 0
-    """So many events before this one were dropped, because the watcher did not read."""
+    """How many events before this one were dropped, because the watcher did not read."""
     agent: str = ""
     """With `after`: the id of the agent it is about; of a message, its sender's."""
     whom_ids: list[str] = []
