@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-RELAYS = {"hook": "hook.py", "waiter": "waiter.py"}
-"""What a plugin from a market starts, in the words of `tellwire WORD KIND`: it does not know where we are."""
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHIM = os.path.join(PACKAGE, "relay", "mcp_shim.py")
 
@@ -15,8 +13,3 @@ def shim_command(**options: str | None) -> list[str]:
     """The command line of a shim; an interpreter without its site packages starts in a third of the time."""
     words = [f"--{name}={value}" for name, value in options.items() if value]
     return [sys.executable, "-I", "-S", SHIM, *words]
-
-
-def relay_command(word: str, kind: str) -> list[str]:
-    """The command line of a program for hooks, for a client of this kind."""
-    return [sys.executable, "-I", "-S", os.path.join(os.path.dirname(SHIM), RELAYS[word]), kind]
