@@ -15,8 +15,10 @@ from tests.end_to_end.clients import ROOT, SERVER, Client
 from tests.end_to_end.gemini import Gemini
 from tests.end_to_end.model import Model
 from tests.end_to_end.programs import PROGRAMS
-from tests.end_to_end.script import call
+from tests.end_to_end.script import call, say
 from tests.end_to_end.stage import END, FINAL, INSTALL_S, QUESTION, Stage, once
+from tests.end_to_end.terminal import Terminal
+from tests.end_to_end.test_matrix_idle import READY, settle, wake
 from tests.integration.world import Home, Join, take
 
 GEMINI_RULE = f'[[rule]]\nmcpName = "{SERVER}"\ntoolName = "*"\ndecision = "allow"\npriority = 100\n'
@@ -97,3 +99,18 @@ async def test_a_client_that_got_tellwire_from_its_market_has_the_tools_and_the_
     assert (begun.sender, begun.body) == (stage.agent, "I have begun.")
     once(stage.requests[-1])
     await stage.until_read(sent)
+
+
+@pytest.mark.requirement("INST-6", stage="install")
+@pytest.mark.parametrize("client", PROGRAMS, indirect=True)
+async def test_mail_wakes_an_idle_session_of_a_client_that_got_tellwire_from_its_market(
+    client: Client, market: str, home: Home, model: Model, join: Join, tmp_path: Path
+) -> None:
+    for words in COMMANDS[client.short](market):
+        run_client(client, words)
+    stage = Stage(client.short, home, model, tmp_path)
+    stage.client, stage.alice = client, await join("alice")
+    stage.play(say(READY), END)
+    async with Terminal.open(client) as terminal:
+        await settle(stage, terminal)
+        await wake(stage, terminal, FINAL)
