@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("tree")
     for name in ("scripts", "src", "market"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("LICENSE", "README.md", "release.json"):
+    for name in ("LICENSE", "README.md", "pyproject.toml", "release.json"):
         shutil.copy(ROOT / name, copy)
     return copy
 
@@ -70,6 +71,7 @@ def test_nothing_names_an_owner_before_there_is_one() -> None:
     everything = "\n".join(path.read_text("utf-8") for path in (ROOT / "market").rglob("*") if path.is_file())
     assert "github.com" not in everything
     assert "mcp-name" not in (ROOT / "README.md").read_text("utf-8")
+    assert "project.urls" not in (ROOT / "pyproject.toml").read_text("utf-8")
 
 
 def test_all_have_the_version_of_the_program() -> None:
@@ -94,6 +96,8 @@ def test_a_release_names_its_owner_everywhere_and_can_be_made_again(tree: Path) 
         assert re.findall(r"mcp-name: (\S+)", readme) == [server["name"]]
         address = f"https://github.com/{owner}/tellwire"
         assert server["repository"]["url"] == address
+        project = tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))["project"]
+        assert project["urls"] == {"Repository": address}
         named = [path for path, value in found.items() if address in json.dumps(value)]
         assert len(named) == 5, "server.json, two plugins, two npm packages"
 
