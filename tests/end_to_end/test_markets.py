@@ -19,6 +19,7 @@ from tests.end_to_end.script import call, say
 from tests.end_to_end.stage import END, FINAL, INSTALL_S, QUESTION, Stage, once
 from tests.end_to_end.terminal import Terminal
 from tests.end_to_end.test_matrix_idle import READY, settle, wake
+from tests.end_to_end.trust import cautious, trust
 from tests.integration.world import Home, Join, take
 
 GEMINI_RULE = f'[[rule]]\nmcpName = "{SERVER}"\ntoolName = "*"\ndecision = "allow"\npriority = 100\n'
@@ -114,3 +115,21 @@ async def test_mail_wakes_an_idle_session_of_a_client_that_got_tellwire_from_its
     async with Terminal.open(client) as terminal:
         await settle(stage, terminal)
         await wake(stage, terminal, FINAL)
+
+
+@pytest.mark.requirement("INST-6", stage="install")
+@pytest.mark.parametrize("client", ["codex"], indirect=True)
+async def test_codex_asks_about_the_hooks_of_its_plugin_and_then_wakes_through_its_daemon(
+    client: Client, market: str, home: Home, model: Model, join: Join, tmp_path: Path
+) -> None:
+    for words in COMMANDS["codex"](market):
+        run_client(client, words)
+    stage = Stage("codex", home, model, tmp_path)
+    stage.client, stage.alice = client, await join("alice")
+    async with cautious(stage) as careful:
+        careful.extra = client.extra
+        await trust(home, careful, stage.agent)
+        stage.play(say(READY), END)
+        async with Terminal.open(careful) as terminal:
+            await settle(stage, terminal)
+            await wake(stage, terminal, FINAL)
