@@ -233,13 +233,13 @@ def load_table(text: str | None = None) -> dict[tuple[str, str], Cell]:
     lines = [
         [each.strip() for each in line.split("|")[1:-1]] for line in text.splitlines() if line[:1] == "|"
     ]
-    columns = lines[0][1:] if lines else []
     shorts = {title: short for short, title in ROWS.items()}
+    titles = [TITLE.sub("", name) for name in lines[0][1:]] if lines else []
     return {
         (shorts[title], column): Cell(outcome, notes.get((title, column), ""))
-        for name, *outcomes in lines[2:]
-        for column, outcome in zip(columns, outcomes, strict=True)
-        if (title := TITLE.sub("", name)) in shorts
+        for label, *outcomes in lines[2:]
+        for title, outcome in zip(titles, outcomes, strict=True)
+        if (column := label.split("**")[1]) in COLUMNS and title in shorts
     }
 
 
@@ -247,16 +247,15 @@ def render_table(cells: dict[tuple[str, str], Cell]) -> str:
     """The whole file."""
     cells = {**cells, **UNPLAYED}
     versions = json.loads((ROOT / "requirements" / "clients.json").read_text("utf-8"))["dependencies"]
-    lines = [HEAD, f"| | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
-    notes: list[str] = []
-    for row, title in ROWS.items():
-        shown = [cells.get((row, column), Cell()) for column in COLUMNS]
-        version = versions.get(PACKAGES.get(row, ""), "")
-        lines.append(f"| {title} {version}".rstrip() + f" | {' | '.join(each.outcome for each in shown)} |")
-        notes += [
-            f"- **{title}, {column}**: {each.note}"
-            for column, each in zip(COLUMNS, shown, strict=True)
-            if each.note
-        ]
-    columns = [f"- {column}: {meaning}." for column, meaning in COLUMNS.items()]
-    return "\n".join([*lines, "", "## Notes", "", *notes, "", "## Columns", "", *columns, ""])
+    names = [f"{title} {versions.get(PACKAGES.get(row, ''), '')}".rstrip() for row, title in ROWS.items()]
+    lines = [HEAD, f"| the state, and what happens | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+    for column, meaning in COLUMNS.items():
+        shown = [cells.get((row, column), Cell()).outcome for row in ROWS]
+        lines.append(f"| **{column}**: {meaning} | {' | '.join(shown)} |")
+    notes = [
+        f"- **{title}, {column}**: {cells[row, column].note}"
+        for row, title in ROWS.items()
+        for column in COLUMNS
+        if (row, column) in cells and cells[row, column].note
+    ]
+    return "\n".join([*lines, "", "## Notes", "", *notes, ""])
