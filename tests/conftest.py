@@ -25,6 +25,7 @@ LONGEST = (
     "integration/test_launch_kills.py",
     "integration/test_kills.py",
     "integration/test_life.py",
+    "surfaces/test_readme.py",
     "integration/test_ownership.py",
     "integration/test_guarding.py",
     "integration/test_spawning.py",

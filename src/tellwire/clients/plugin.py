@@ -211,6 +211,10 @@ class PluginTranscript:
 def plugin_target(path: str, asset: Path, programs: Programs) -> Target:
     """A plugin; it finds the broker's port and token where they are kept."""
     home = os.path.dirname(programs.marks)
-    settings = {"endpoint": os.path.join(home, ENDPOINT), "server": list(programs.server)}
+    settings = {
+        "endpoint": os.path.join(home, ENDPOINT),
+        "server": list(programs.server),
+        "source": "install",
+    }
     text = asset.read_text(encoding="utf-8").replace(PLACEHOLDER, json.dumps(settings))
     return Target(path=path, format="whole", entries=(MemberEntry(PATH, {"text": text}),))

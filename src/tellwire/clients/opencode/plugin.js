@@ -115,6 +115,8 @@ const safely = (hook) => async (...given) => {
 }
 
 export const Tellwire = async ({ client, directory }) => {
+  // Installed by `tellwire install` and from a package too: the first one does the work.
+  if ((shared.source ??= settings.source) !== settings.source) return {}
   const sessions = new Map()
   let current
 
