@@ -16,10 +16,12 @@ from tellwire.protocol.operations.base import ALL_SURFACES, ANYONE, Operation, R
 from tellwire.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
 from tellwire.protocol.operations.history import PurgeHistory
 from tellwire.protocol.operations.messages import MessageRecord
+from tellwire.protocol.operations.needs import Attend
 from tellwire.protocol.operations.sessions import GetSessionData
 
 ANSWERED_BY_THE_BROKER: set[type] = {
     AcknowledgeLosses,
+    Attend,
     BrokerStatus,
     Diagnose,
     GetSessionData,
