@@ -193,6 +193,7 @@ def _record(
         entries=added,
         made=made,
         previous=_previous(target, text, document),
+        shapes=format_of(target).shapes(text, _holders(target.entries)),
     )
 
 
