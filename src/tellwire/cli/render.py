@@ -103,6 +103,12 @@ def render_agents(reply: Facts, *, now: float, screen: Screen) -> str:
     if any(agent.get("capabilities") for agent in agents):
         columns.append(Column("CAN", [clean(", ".join(agent.get("capabilities", []))) for agent in agents]))
     text = render_table(columns, screen) if agents else "No other agents are online in this project.\n"
+    doubts = [f"{agent['name']}: {agent['doubt']}" for agent in agents if agent.get("doubt")]
+    text += "".join(
+        screen.paint(line, "yellow") + "\n"
+        for doubt in doubts
+        for line in wrap([clean(doubt)], indent="", width=screen.width)
+    )
     hidden = reply.get("hidden", 0)
     if hidden:
         word = "is" if hidden == 1 else "are"
@@ -138,6 +144,7 @@ def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
         ("muted", _muted(agent, now)),
         ("wake", wake_words(agent)),
         ("reach", agent.get("unreached", "")),
+        ("version", agent.get("doubt", "")),
         *((f"path {clean(path['name'])}", _path(path, now)) for path in agent.get("paths", [])),
     ]
     return render_pairs(rows, screen)

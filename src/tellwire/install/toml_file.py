@@ -13,7 +13,6 @@ from tellwire.install.jsonc import BadTextError
 from tellwire.install.records import Record
 from tellwire.install.toml_text import Section
 
-
 LAST = "last line"
 
 
