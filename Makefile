@@ -1,6 +1,6 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference format kills fuzz bench bench-quick clean
+.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference man format kills fuzz bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
@@ -73,6 +73,9 @@ check: dev-setup ## formatting, lint, types, layers, the requirements manifest
 
 reference: dev-setup ## write docs/reference.md from the code
 	@$(BIN)/python scripts/reference.py
+
+man: setup ## write the man pages into build/man, from the help
+	@$(BIN)/python scripts/manpages.py build/man
 
 format: dev-setup ## format the code and apply the safe lint fixes
 	@$(BIN)/ruff format .

@@ -32,6 +32,8 @@ STATUS_STYLES = {
     "expired": "red",
     "timeout": "red",
 }
+NAME_WIDTH_MIN = 16
+"""A longer name is cut before a column is dropped; `--json` and `info` have the whole."""
 NOT_WAKEABLE = "not wakeable"
 DEAF = "deaf"
 HELD = "held"
@@ -85,7 +87,7 @@ def render_agents(reply: Facts, *, now: float, screen: Screen) -> str:
     agents = reply.get("agents", [])
     groups = {agent.get("group", "") for agent in agents}
     columns = [
-        Column("NAME", [agent["name"] for agent in agents], style="bold"),
+        Column("NAME", [agent["name"] for agent in agents], style="bold", least=NAME_WIDTH_MIN),
         Column("STATUS", [_presence(agent) for agent in agents], styles=STATUS_STYLES),
         Column("WAKE", [wake_words(agent) for agent in agents], styles=WAKE_STYLES, rank=2),
         Column("KIND", [clean(agent["kind"]) for agent in agents], rank=4),
