@@ -1,6 +1,6 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference markets release format kills fuzz bench bench-quick clean
+.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference man markets release format kills fuzz bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
@@ -84,6 +84,9 @@ release: dev-setup ## name the owner, write what follows from it, build wheel an
 	@$(BIN)/python scripts/release.py '$(OWNER)'
 	@$(BIN)/python scripts/markets.py
 	@$(BIN)/python -m hatchling build -d dist
+
+man: setup ## write the man pages into build/man, from the help
+	@$(BIN)/python scripts/manpages.py build/man
 
 format: dev-setup ## format the code and apply the safe lint fixes
 	@$(BIN)/ruff format .

@@ -19,6 +19,7 @@ from tellwire.core.limits import Limits
 from tellwire.core.operator.quiet_hours import parse_quiet
 from tellwire.paths import home_path, is_named, kept_environment, socket_path, start_lock_path
 from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.suggestions import nearest
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 ZERO_ALLOWED = frozenset({"free_bytes_min", "store_bytes_max", "typing"})
@@ -32,6 +33,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     home_named: bool = False
     """Whether the home was named by the caller or the environment, not the default."""
     socket: Path
+    """Where the broker listens."""
     heartbeat_s: float = 30.0
     """How often a client without other traffic sends a heartbeat."""
     offline_after_s: float = 90.0
@@ -41,6 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     greeting_s: float = 10.0
     """A connection that sends no greeting within this time is closed."""
     connections_max: int = 4_096
+    """Connections to the broker at once."""
     retention_s: float = 30 * 86_400.0
     """How long history is kept; only time during which the broker runs counts."""
     store_bytes_max: int = 0
@@ -58,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_prompt: str = ""
     """A turn whose prompt is this text is a checkpoint: its answer goes to nobody else."""
     log_level: str = "info"
+    """How much the broker writes to its log: `debug`, `info`, `warning` or `error`."""
     limits: Limits = Limits()
     origins: Mapping[str, str] = {}
     """For each value that is not the default: `file`, `environment` or `flag`."""
@@ -82,6 +86,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return Path(start_lock_path(str(self.home)))
 
 
+FIVE = ("ttl_s", "retention_s", "typing", "chain_turns_max", "log_level")
+"""The settings that people change."""
+UNITS = {"_s": "seconds", "_s_max": "seconds", "_bytes_max": "bytes", "_bytes_min": "bytes"}
 _OWN = {"home", "home_named", "socket", "limits", "origins"}
 _TYPES: dict[str, Any] = {
     **{field.name: field.type for field in msgspec.structs.fields(Settings) if field.name not in _OWN},
@@ -122,6 +129,31 @@ def load_settings(
     return Settings(home=folder, home_named=named, socket=socket, limits=limits, origins=origins, **own)
 
 
+def convert_setting(name: str, value: Any, origin: str) -> Any:
+    """A value of a setting, as its type is.
+
+    Raises:
+        TellwireError: `bad_request`: it is not of its type, or the name is unknown.
+    """
+    return _convert(name, value, origin)
+
+
+def unknown_setting(name: str, origin: str = "") -> TellwireError:
+    """The refusal of a setting that does not exist, with the nearest that do."""
+    near = nearest(name, NAMES)
+    where = f" ({origin})" if origin else ""
+    advice = f"Did you mean {' or '.join(near)}?" if near else "List them with `tellwire config list --all`."
+    return TellwireError("bad_request", f"Unknown setting {name!r}{where}.", advice)
+
+
+def unit_of(name: str) -> str:
+    """What a setting is counted in; empty for a number of things, a word or a switch."""
+    for ending in sorted(UNITS, key=len, reverse=True):
+        if name.endswith(ending) and not name.endswith("_per_s_max"):
+            return UNITS[ending]
+    return ""
+
+
 def broker_environment(settings: Settings, environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for a broker started on behalf of a client: scrubbed, with the same settings."""
     env = os.environ if environment is None else environment
@@ -157,7 +189,7 @@ def _read_environment(env: Mapping[str, str]) -> dict[str, str]:
 
 def _convert(name: str, value: Any, origin: str) -> Any:
     if name not in _TYPES:
-        raise TellwireError("bad_request", f"Unknown setting {name!r} ({origin}).", "See docs/reference.md.")
+        raise unknown_setting(name, origin)
     try:
         converted = msgspec.convert(value, _TYPES[name], strict=False)
     except msgspec.ValidationError as error:

@@ -163,6 +163,7 @@ def cases(world: World) -> dict[str, list[Case]]:
     sheet = f"printf '{EVIL[:40].encode('unicode_escape').decode()}'"
     return {
         "send": [Case(["send", "bob", EVIL], evil=False), Case(["send", EVIL, "x"])],
+        "chat": [Case(["chat", "evil"], enough=b"EVIL"), Case(["chat", EVIL], types=b"\x04")],
         "needs": [Case(["needs"])],
         "glance": [Case(["glance"], evil=False), Case(["glance", "--tmux"], evil=False)],
         "answer": [Case(["answer", EVIL, "yes"])],
@@ -187,6 +188,8 @@ def cases(world: World) -> dict[str, list[Case]]:
         "unlisten": [Case(["unlisten", "worker"], evil=False)],
         "checkpoint": [Case(["checkpoint", "worker"], evil=False)],
         "list": [Case(["list", "--all"])],
+        "ls": [Case(["ls"])],
+        "ps": [Case(["ps"])],
         "info": [Case(["info", "e0"]), Case(["info", "evil"])],
         "session": [Case(["session", "worker"]), Case(["session", "evil"])],
         "register": [Case(["register", "carol", "--capability", EVIL[:100]])],
@@ -224,8 +227,9 @@ def cases(world: World) -> dict[str, list[Case]]:
             Case(["ask", "command", EVIL, "--", "sh", "-c", f"{sheet} >&2; exit 3"]),
         ],
         "install": [
-            Case(["install", "claude", "--dry-run"]),
-            Case(["install", "claude"], types=b"n\n"),
+            Case(["install", "claude", "--dry-run", "--diff"]),
+            Case(["install", "claude"], types=b"n\n", evil=False),
+            Case(["install", "claude"], types=b"d\nn\n"),
             Case(["install", "--check"], evil=False),
         ],
         "uninstall": [Case(["uninstall", "claude", "--dry-run"], evil=False)],
@@ -243,7 +247,27 @@ def cases(world: World) -> dict[str, list[Case]]:
         ],
         "purge": [Case(["purge", "--older-than", "1d", "--yes"], evil=False)],
         "doctor": [Case(["doctor"]), Case(["doctor", "evil"], evil=False)],
+        "config": [
+            Case(["config"]),
+            Case(["config", "list", "--all"]),
+            Case(["config", "get", "home"]),
+            Case(["config", "get", EVIL]),
+            Case(["config", "set", "checkpoint_prompt", EVIL]),
+            Case(["config", "set", EVIL, "1"]),
+            Case(["config", "unset", EVIL]),
+            Case(["config", "unset", "checkpoint_prompt"], evil=False),
+        ],
         "settings": [Case(["settings"])],
+        "logs": [Case(["logs"], evil=False), Case(["logs", "-f"], enough=b"broker")],
+        "service": [
+            Case(["service"], evil=False),
+            Case(["service", "show"]),
+            Case(["service", "install"], evil=False),
+            Case(["service", "remove"], evil=False),
+        ],
+        "upgrade": [Case(["upgrade"], evil=False)],
+        "version": [Case(["version"])],
+        "help": [Case(["help"], evil=False), Case(["help", EVIL]), Case(["help", "--man"], evil=False)],
         "completion": [Case(["completion", shell], evil=False) for shell in ("bash", "zsh", "fish")],
         "status": [Case(["status"])],
         "up": [Case(["up"], fresh=True, enough=b"EVIL"), Case(["up", "--detach"], fresh=True)],
@@ -311,8 +335,8 @@ async def play(world: World, case: Case, tmp_path: Path, *, as_json: bool) -> st
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(json.dumps({"env": {"A": EVIL}, "hooks": {}}, ensure_ascii=False, indent=2), "utf-8")
     home = world.fresh if case.fresh else world.home
-    variables = {"HOME": str(settings.parent.parent)}
-    if case.words[0] == "inbox":
+    variables = {"HOME": str(settings.parent.parent), "PAGER": "cat"}
+    if case.words[0] in ("inbox", "chat"):
         await mail(world.raw, "bob", "operator")
     task = asyncio.create_task(
         asyncio.to_thread(

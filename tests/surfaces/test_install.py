@@ -119,14 +119,18 @@ def test_a_diff_is_shown_and_only_what_it_shows_is_done(
 ) -> None:
     me.has_all()
     target = me.write(path, text)
-    dry = me.run("install", client, "--dry-run")
+    short = me.run("install", client, "--dry-run")
+    assert "@@" not in short.out, "the diff is shown to whoever asks for it"
+    dry = me.run("install", client, "--dry-run", "--diff")
     assert (dry.code, target.read_text("utf-8")) == (0, text)
     diff = diff.replace("RUN ", HOOK).replace("STATE", "~/.local/state/tellwire")
-    assert me.plain(dry.out).startswith(diff), me.plain(dry.out)
+    assert dry.out.startswith(f"{client} "), "what is done to which file comes first"
+    assert f"\n  edit    ~/{path}: " in short.out
+    assert diff in me.plain(dry.out), me.plain(dry.out)
     assert not me.state.exists()
-    done = me.run("install", client, "--yes")
+    done = me.run("install", client, "--yes", "--diff")
     assert (done.code, done.err) == (0, "")
-    assert me.plain(done.out).startswith(diff)
+    assert diff in me.plain(done.out)
     assert f"{client}: installed: ~/{path}\n" in done.out
     assert me.files()[f"{path}.tellwire-backup-1"].decode() == text
     removed = [line for line in text.splitlines() if line not in target.read_text("utf-8")]
@@ -213,7 +217,7 @@ def test_files_behind_links_are_changed_where_they_are(me: Person) -> None:
 )
 def test_at_a_terminal_it_asks(me: Person, answer: str, code: int, written: bool) -> None:
     ended, shown = me.answer(answer, "install", "claude")
-    assert "Change these 2 files? [y/N]" in shown
+    assert "Change these 2 files? [y/N, d shows the diff]" in shown
     assert (ended, bool(me.files())) == (code, written)
 
 
@@ -353,12 +357,14 @@ def test_check_tells_whether_codex_trusts_the_hooks(me: Person) -> None:
     assert "hooks.state" not in config.read_text("utf-8"), "tellwire never writes it"
 
 
+@pytest.mark.requirement("INST-4")
 @pytest.mark.parametrize(
     ("says", "code", "words"),
     [
         ("2.1.197 (Claude Code)", 76, "Claude Code 2.1.197 is too old; 2.1.300 or newer is needed."),
         ("2.1.300", 0, "claude: installed"),
-        ("3.0.0-beta.1", 0, "claude: installed"),
+        ("2.1.999", 0, "Claude Code 2.1.999 is newer than 2.1.325, the newest version tested."),
+        ("3.0.0-beta.1", 0, "Claude Code 3.0.0 is not known to work; the newest version tested is 2.1.325."),
         ("no idea", 0, "does not report its version; 2.1.300 or newer is needed."),
     ],
 )
@@ -368,7 +374,7 @@ def test_the_version_of_the_client_counts(me: Person, says: str, code: int, word
     assert (done.code, words in done.out + done.err) == (code, True), done
     assert bool(me.files()) == (code == 0)
     checked = me.run("install", "--check", "claude")
-    assert checked.code == (0 if "installed" in words else 1)
+    assert checked.code == (0 if "installed" in words or "is newer" in words else 1)
     assert "installed" in words or words in checked.out
 
 

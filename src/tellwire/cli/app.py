@@ -13,16 +13,16 @@ from tellwire.version import VERSION
 EPILOG = """\
 \b
 Exit codes:
-   0  done                                  69  the broker cannot be reached
-  64  wrong usage, or a malformed field     70  a bug in tellwire
-  65  too large, or a conflict              74  storage or output failed
-  68  no such agent, message or link        75  try again later, or no reply in time
-                                            77  not permitted
+   0  done                               69  the broker cannot be reached
+  64  wrong usage, or a malformed field  70  a bug in tellwire
+  65  too large, or a conflict           74  storage or output failed
+  68  no such agent, message or link     75  try again later, or no reply
+                                         77  not permitted
 
 \b
 Environment:
   TELLWIRE_HOME   where the data is stored (default: ~/.local/state/tellwire)
-  TELLWIRE_...    any setting, see `tellwire settings`
+  TELLWIRE_...    any setting, see `tellwire config`
   NO_COLOR        turn colour off
   COLUMNS         width of tables
 

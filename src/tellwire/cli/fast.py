@@ -304,9 +304,11 @@ def run_inbox(line: Line, _argv: list[str], values: Facts, _names: list[str]) ->
 
 
 def _look_or_join(line: Line, join: Facts) -> Facts | RefusedError:
-    """Join if there is mail to take, or nobody by that name yet; to look leaves no trace."""
+    """Join if there is mail to take; to look leaves no trace."""
     (found,) = line.calls({**join, "looks": True})
     if isinstance(found, RefusedError):
+        if found.fault["code"] == "unknown_agent" and join["name"]:
+            raise UnusualError  # the click command says more
         if found.fault["code"] not in ("unknown_agent", "bad_request"):  # an older broker knows no looks
             return found
     elif not (found.get("looking") and found.get("waiting")):

@@ -13,11 +13,15 @@ from click.shell_completion import CompletionItem
 
 from tellwire.cli.refusals import tell_refusal
 from tellwire.cli.screen import ERR, UnwrittenError, tell_unwritten, write
-from tellwire.cli.table import ALIASES, ROWS, Row, all_rows, all_sections
+from tellwire.cli.table import ALIASES, COMMON, ROWS, SHORT_TITLES, Row, all_rows, all_sections
 from tellwire.cli.words import tell_unread
 from tellwire.protocol.errors import ERRORS, TellwireError
 
 EXIT_INTERRUPTED = 130
+WHOLE = "tellwire.help.all"
+"""In a context: the help is to show everything."""
+FIRST = "In a terminal you act as `operator`."
+MORE = "`tellwire help COMMAND` explains one; `tellwire help --all` lists all."
 JSON_WORDS = ("--json",)
 
 
@@ -67,6 +71,27 @@ class Group(click.Group):
         """In the order of the help."""
         del ctx
         return list(all_rows())
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One screen: the common commands, and the names of all others; the whole if that was asked for."""
+        if ctx.find_root().meta.get(WHOLE):
+            super().format_help(ctx, formatter)
+            return
+        self.format_usage(ctx, formatter)
+        formatter.write(f"{(self.help or '').partition(chr(10))[0]} {FIRST}\n\n")
+        rows = all_rows()
+        common = [rows[name] for name in COMMON if name in rows]
+        with formatter.indentation():
+            formatter.write_dl([(row.name, row.help) for row in common])
+        formatter.write_paragraph()
+        groups: dict[str, list[str]] = {}
+        for title, section in all_sections().items():
+            names = [row.name for row in section if row.name not in COMMON]
+            groups.setdefault(SHORT_TITLES.get(title, title), []).extend(names)
+        with formatter.indentation():
+            formatter.write_dl([(title, ", ".join(names)) for title, names in groups.items() if names])
+        formatter.write_paragraph()
+        formatter.write(f"{MORE}\n")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Section by section."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import click
@@ -19,6 +19,8 @@ from tellwire.protocol.operations.agents import ListAgents
 F = TypeVar("F", bound=Callable[..., Any])
 
 UNIT_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_CLOCK = re.compile(r"(?:[01]?\d|2[0-3]):[0-5]\d")
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w|)")
 
 
@@ -39,7 +41,7 @@ class Duration(click.ParamType[float]):
 
 
 class Moment(Duration):
-    """A duration ago, or a date such as `2026-03-01` or `2026-03-01T14:30`; in seconds since 1970."""
+    """A duration ago, a day, a time of today, or a date and time; in seconds since 1970."""
 
     name = "when"
 
@@ -47,10 +49,32 @@ class Moment(Duration):
         """Convert the argument, or fail with an example."""
         if isinstance(value, int | float):
             return float(value)
+        text = str(value).strip()
+        day = _day(text.lower(), datetime.now())
+        if day is not None:
+            return day.timestamp()
         try:
-            return datetime.fromisoformat(str(value).strip()).timestamp()
+            return datetime.fromisoformat(text).timestamp()
         except ValueError:
+            pass
+        try:
             return time.time() - super().convert(value, param, ctx)
+        except click.BadParameter:
+            words = f"{value!r} is not a time. Use for example 2h, yesterday, monday, 14:30 or 2026-03-01."
+            self.fail(words, param, ctx)
+
+
+def _day(word: str, now: datetime) -> datetime | None:
+    """The beginning of a day by its name, the last one of that name; or a time of today."""
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if word in ("today", "yesterday"):
+        return midnight - timedelta(days=word == "yesterday")
+    if word in DAYS:
+        return midnight - timedelta(days=(now.weekday() - DAYS.index(word)) % 7)
+    if _CLOCK.fullmatch(word):
+        hour, minute = map(int, word.split(":"))
+        return midnight.replace(hour=hour, minute=minute)
+    return None
 
 
 def note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:

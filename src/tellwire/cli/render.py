@@ -32,6 +32,8 @@ STATUS_STYLES = {
     "expired": "red",
     "timeout": "red",
 }
+NAME_WIDTH_MIN = 16
+"""A longer name is cut before a column is dropped; `--json` and `info` have the whole."""
 NOT_WAKEABLE = "not wakeable"
 DEAF = "deaf"
 HELD = "held"
@@ -85,7 +87,7 @@ def render_agents(reply: Facts, *, now: float, screen: Screen) -> str:
     agents = reply.get("agents", [])
     groups = {agent.get("group", "") for agent in agents}
     columns = [
-        Column("NAME", [agent["name"] for agent in agents], style="bold"),
+        Column("NAME", [agent["name"] for agent in agents], style="bold", least=NAME_WIDTH_MIN),
         Column("STATUS", [_presence(agent) for agent in agents], styles=STATUS_STYLES),
         Column("WAKE", [wake_words(agent) for agent in agents], styles=WAKE_STYLES, rank=2),
         Column("KIND", [clean(agent["kind"]) for agent in agents], rank=4),
@@ -103,6 +105,12 @@ def render_agents(reply: Facts, *, now: float, screen: Screen) -> str:
     if any(agent.get("capabilities") for agent in agents):
         columns.append(Column("CAN", [clean(", ".join(agent.get("capabilities", []))) for agent in agents]))
     text = render_table(columns, screen) if agents else "No other agents are online in this project.\n"
+    doubts = [f"{agent['name']}: {agent['doubt']}" for agent in agents if agent.get("doubt")]
+    text += "".join(
+        screen.paint(line, "yellow") + "\n"
+        for doubt in doubts
+        for line in wrap([clean(doubt)], indent="", width=screen.width)
+    )
     hidden = reply.get("hidden", 0)
     if hidden:
         word = "is" if hidden == 1 else "are"
@@ -138,6 +146,7 @@ def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
         ("muted", _muted(agent, now)),
         ("wake", wake_words(agent)),
         ("reach", agent.get("unreached", "")),
+        ("version", agent.get("doubt", "")),
         *((f"path {clean(path['name'])}", _path(path, now)) for path in agent.get("paths", [])),
     ]
     return render_pairs(rows, screen)

@@ -14,6 +14,7 @@ from tellwire.views.words import clean, cut
 ORDER = ("denied", "expired", "pending", "delivered", "read", "answered")
 """Of the states of several recipients the first is shown."""
 WHY_WIDTH_MAX = 40
+PARTY_WIDTH_MIN = 14
 EVENT_STYLES = {"message_queued": "bold", "refused": "red", "call_refused": "red", "messages_expired": "red"}
 
 
@@ -22,10 +23,10 @@ def render_history(messages: list[dict[str, Any]], *, now: float, screen: Screen
     columns = [
         Column("ID", [message["id"] for message in messages]),
         Column("WHEN", [format_age(now - message["at"]) for message in messages], rank=2, style="dim"),
-        Column("FROM", [clean(message["from"]) for message in messages], style="bold"),
-        Column("TO", [clean(message["to"]) for message in messages]),
+        Column("FROM", [clean(message["from"]) for message in messages], style="bold", least=PARTY_WIDTH_MIN),
+        Column("TO", [clean(message["to"]) for message in messages], least=PARTY_WIDTH_MIN),
         Column("STATE", [_state_of(message) for message in messages], rank=1, styles=STATUS_STYLES),
-        Column("WAITS", [_why_of(message) for message in messages], rank=3),
+        Column("WAITS", [_why_of(message) for message in messages], rank=3, least=10),
         Column("BODY", [_preview(message["body"]) for message in messages]),
     ]
     return render_table(columns, screen)

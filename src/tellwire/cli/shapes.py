@@ -32,6 +32,7 @@ AGENT: Facts = {
     "deaf": False,
     "unreached": "",
     "waits": "",
+    "doubt": "",
 }
 OUTCOME: Facts = {"name": "", "status": "", "note": ""}
 SENT: Facts = {

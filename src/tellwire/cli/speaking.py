@@ -15,8 +15,9 @@ from typing import TypeVar
 from tellwire.cli.words import SESSION, note_unread, registration
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.frames import Welcome
-from tellwire.protocol.operations.agents import RegisterAgent, UnregisterAgent
+from tellwire.protocol.operations.agents import ListAgents, RegisterAgent, UnregisterAgent
 from tellwire.protocol.operations.base import Operation
+from tellwire.protocol.suggestions import nearest
 from tellwire.sdk.agent import Agent, Message
 from tellwire.sdk.broker_client import BrokerAddress, BrokerClient, Handlers
 from tellwire.sdk.connect import broker_address
@@ -113,11 +114,21 @@ def _read_as(name: str, operation: Operation[T]) -> T:
     return asyncio.run(work())
 
 
-def is_empty(name: str | None) -> bool:
-    """Whether an agent that is known and has no client of its own has no mail; nothing is written for it."""
+def is_empty(name: str | None, *, may_be_new: bool) -> bool:
+    """Whether an agent that is known and has no client of its own has no mail; nothing is written for it.
+
+    Raises:
+        TellwireError: `unknown_agent`: there is none of that name; a new one must not resemble another.
+    """
     try:
         found = ask(RegisterAgent(**registration(name or ""), looks=True))
-    except TellwireError:
+    except TellwireError as error:
+        if error.code == "unknown_agent" and name:
+            near = nearest(name, [agent.name for agent in ask(ListAgents(all=True)).agents])
+            if near or not may_be_new:
+                words = f"Did you mean {' or '.join(near)}? " if near else ""
+                advice = f"{words}For a new agent: `tellwire register {name}`."
+                raise TellwireError("unknown_agent", f"There is no agent named {name!r}.", advice) from None
         return False  # joining tells why
     return found.looking and not found.waiting
 
@@ -167,6 +178,18 @@ class Speaker(Agent):
     async def reply_to(self, message_id: str, wait_s: float) -> Message | None:
         """Wait for the reply to a message and take over that one only; other mail stays as it is."""
         return await self._inbox.reply_to(self._membership.client, message_id, wait_s)
+
+    async def message_from(self, sender: str, wait_s: float) -> Message | None:
+        """Wait for a message of one sender and take over that one only; other mail stays as it is.
+
+        Raises:
+            TellwireError: `limit_exceeded`: too much other mail is unread to see it.
+        """
+        client = self._membership.client
+        message = await self._inbox.next_of(client, lambda each: each.sender == sender, wait_s)
+        if message is None and self._inbox.waiting:
+            raise self._inbox.too_many()
+        return message
 
 
 def client_to(settings: Settings, handlers: Handlers) -> BrokerClient:

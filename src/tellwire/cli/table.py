@@ -29,6 +29,7 @@ LINKS = (
     "list_links",
     "link_history",
 )
+CHAT = ("send_message", "get_agent", "claim_messages", "confirm_messages")
 INBOX = ("peek_messages", "claim_messages", "confirm_messages")
 PEERS = ("register_peer", "remove_peer", "list_peers")
 AUDIT = ("read_audit", "acknowledge_losses")
@@ -37,6 +38,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
     "Messages": (
         Row("send", "messages:send", "Send a message.", ("send_message",)),
         Row("inbox", "messages:inbox", "Take waiting messages, and print them.", INBOX),
+        Row("chat", "chat:chat", "Talk to an agent or on a link, line by line.", CHAT),
         Row("needs", "needs:needs", "Show what waits for you: questions and messages.", ("list_needs",)),
         Row("glance", "needs:glance", "Show in one line whether anything needs you.", ("glance",)),
         Row("answer", "needs:answer", "Answer a message that an agent sent you.", ("answer_message",)),
@@ -150,14 +152,28 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row("down", "broker:down", "Stop the broker; waiting messages are kept.", ("stop_broker",)),
         Row("status", "broker:status", "Show the state of the broker.", ("broker_status",)),
         Row("doctor", "doctor:doctor", "Find problems, and say how to fix them.", ("diagnose",)),
-        Row("settings", "broker:show_settings", "Show every setting, its value and its origin."),
+        Row("config", "config:config", "Show and change settings."),
+        Row("logs", "logs:logs", "Show the broker's log."),
+        Row("service", "service:service", "Run the broker as a service of your user."),
+        Row("upgrade", "about:upgrade", "Say how to upgrade, and restart the broker.", ("broker_status",)),
+        Row("version", "about:version", "Show the versions of tellwire and the broker."),
+        Row("help", "about:show_help", "Explain tellwire, or one command."),
         Row("completion", "broker:completion", "Print shell completion for commands, options and names."),
     ),
 }
 """By heading of the help, in its order."""
+COMMON = ("run", "install", "list", "send", "chat", "inbox", "needs", "answer", "follow", "doctor")
+"""What the short help explains, in this order, as far as there is such a command."""
+SHORT_TITLES = {
+    "Agents and topics": "Agents",
+    "Peers, scopes and children": "Children",
+    "Agent CLIs and other MCP clients": "Setup",
+    "The broker": "Setup",
+}
+"""Headings of the short help, where they differ."""
 ROWS = {row.name: row for rows in SECTIONS.values() for row in rows}
-ALIASES = {"attach": "go"}
-"""Former names of commands; they work, and no help shows them."""
+ALIASES = {"attach": "go", "ls": "list", "ps": "list", "settings": "config"}
+"""Former and other names of commands; they work, and the list of commands does not show them."""
 
 
 def all_sections() -> dict[str, tuple[Row, ...]]:

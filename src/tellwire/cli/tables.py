@@ -11,9 +11,12 @@ LAST_WIDTH_MIN = 12
 
 
 class Column:
-    """A heading and its clean cells. Columns with the highest `rank` are dropped first; 0 stays."""
+    """A heading and its clean cells. Columns with the highest `rank` are dropped first; 0 stays.
 
-    __slots__ = ("cells", "heading", "rank", "right", "style", "styles", "width")
+    One with a `least` width is cut to that before any other is dropped.
+    """
+
+    __slots__ = ("cells", "heading", "least", "rank", "right", "style", "styles", "width")
 
     def __init__(
         self,
@@ -22,6 +25,7 @@ class Column:
         *,
         right: bool = False,
         rank: int = 0,
+        least: int = 0,
         style: str = "",
         styles: dict[str, str] | None = None,
     ) -> None:
@@ -29,6 +33,7 @@ class Column:
         self.cells = cells
         self.right = right
         self.rank = rank
+        self.least = least
         self.style = style
         self.styles = styles or {}
         self.width = max(len(heading), *map(width_of, cells)) if cells else len(heading)
@@ -59,8 +64,20 @@ def render_table(columns: list[Column], screen: Screen) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _shrink(columns: list[Column], width: int) -> None:
+    """Cut the columns that may be cut, the widest first, as far as that is needed."""
+    last = min(columns[-1].width, LAST_WIDTH_MIN)
+    over = sum(column.width + len(GAP) for column in columns[:-1]) + last - width
+    for column in sorted(columns[:-1], key=lambda each: each.width - each.least, reverse=True):
+        if over > 0 and 0 < column.least < column.width:
+            less = min(over, column.width - column.least)
+            column.width -= less
+            over -= less
+
+
 def _fit(columns: list[Column], width: int) -> list[Column]:
     """The columns that have room; the last one, or else the first, gets what is left."""
+    _shrink(columns, width)
     while True:
         rest = width - sum(column.width + len(GAP) for column in columns[:-1])
         needed = min(columns[-1].width, LAST_WIDTH_MIN)

@@ -371,6 +371,28 @@ class HookTrust(msgspec.Struct, frozen=True, kw_only=True):
     """That it will ask again after an installation."""
 
 
+class Break(NamedTuple):
+    """A version from which on tellwire does not work with a client."""
+
+    at: tuple[int, ...]
+    why: str
+    """The end of a sentence."""
+
+
+class Download(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client fetches for itself once tellwire is in its configuration."""
+
+    what: str
+    size_mb: int
+    """About how much, on disk."""
+    paths: Callable[[InstallPlace], list[str]]
+    """What it makes: files and folders."""
+    package: Callable[[InstallPlace], str]
+    """The `package.json` that names what is fetched; with other dependencies in it, all of it is kept."""
+    dependency: str
+    """The only dependency that is there for tellwire's sake."""
+
+
 class Switch(NamedTuple):
     """A setting that switches all hooks off."""
 
@@ -397,6 +419,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """The oldest version that is known to work."""
     highest_known: tuple[int, ...]
     """The newest version that its samples were recorded with."""
+    breaks: tuple[Break, ...] = ()
+    """Later versions that are known not to work."""
     mcp: McpTraits
     hooks: HookCodec
     starts_with_prompt: bool = False
@@ -422,6 +446,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that name folders it would make only to tell its version."""
     prepare: tuple[str, ...] = ()
     """Words with which it gets ready for its first plugin, so that its next start does not have to."""
+    downloads: tuple[Download, ...] = ()
+    """What it fetches then, or at its next start; it goes with tellwire, if it came with it."""
     plugin_notes: tuple[str, ...] = ()
     """Of a client that takes tellwire as a plugin folder: what to tell then; `{folder}` is where it is."""
     trust: HookTrust | None = None

@@ -13,31 +13,41 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds and times that the rules obey."""
 
     body_bytes_max: int = 64 * 1024
+    """Size of a message."""
     context_bytes_max: int = 16 * 1024
+    """Size of a message's `context`."""
     mailbox_messages_max: int = 10_000
+    """Messages in one inbox."""
     mailbox_bytes_max: int = 64 * 1024 * 1024
+    """Size of one inbox."""
     reserve_messages_max: int = 1_000
     """Space beyond a full inbox for a parent's notices about its children."""
     reserve_bytes_max: int = 16 * 1024 * 1024
+    """Size of that space."""
     operator_messages_max: int = 5_000
     """Unread messages at the operator, of all agents together."""
     operator_share_max: int = 50
     """Of one agent: unread messages at the operator, and questions that it has not answered."""
     recipients_max: int = 256
+    """Recipients of one message."""
     broadcast_unconfirmed_max: int = 50
     """A broadcast to more agents than this must be confirmed."""
     agents_max: int = 10_000
+    """Agents that the broker knows."""
     topics_max: int = 256
     """Subscriptions of one agent."""
     capabilities_max: int = 64
+    """Capabilities of one agent."""
     text_length_max: int = 128
     """Length of a capability, kind, session or request key."""
     metadata_bytes_max: int = 8 * 1024
+    """Size of an agent's metadata."""
     ids_max: int = 1_000
     """Message ids in one call."""
     window_messages_max: int = 128
     """Messages that a connected client may hold unconfirmed."""
     window_bytes_max: int = 512 * 1024
+    """Size of what a connected client may hold unconfirmed."""
     peek_max: int = 200
     """Messages in one reply: of an inbox, of history, of a search."""
     take_chars_max: int = 24_000
@@ -45,8 +55,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     page_bytes_max: int = 512 * 1024
     """Bytes of message bodies in one page of history."""
     audit_rows_max: int = 1_000
+    """Events in one page of the audit."""
     ttl_s: float = 3_600.0
+    """How long a message waits to be read before it expires, unless its sender says otherwise."""
     ttl_s_max: float = 30 * 86_400.0
+    """The longest time that a sender may ask for."""
     forget_after_s: float = 30 * 86_400.0
     """An agent that has been offline this long and has no mail is deleted."""
     peers_max: int = 256
@@ -56,6 +69,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     claim_s: float = 4 * 3_600.0
     """How long a claim lasts unless it is renewed."""
     claim_s_max: float = 7 * 86_400.0
+    """The longest time that a claim may be made for."""
     children_max: int = 16
     """Running children of one parent."""
     children_all_max: int = 64
@@ -67,7 +81,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ask_s: float = 300.0
     """How long `ask_agent` waits for an answer by default."""
     ask_s_max: float = 3_600.0
+    """The longest time that `ask_agent` may wait."""
     expire_batch_max: int = 1_000
+    """Messages that expire in one step."""
     mute_s_max: float = 30 * 86_400.0
     """The longest time for which an agent can be muted with `for_s`."""
     links_max: int = 64
@@ -75,6 +91,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     links_listed_max: int = 100
     """Links in one reply."""
     link_members_max: int = 32
+    """Members of one link."""
     link_turns_max: int = 40
     """Turns on a link without a message from a person; then it pauses."""
     link_hops_max: int = 60

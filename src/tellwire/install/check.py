@@ -9,7 +9,8 @@ import msgspec
 
 from tellwire.clients.client import Client, Target
 from tellwire.clients.entries import Hooks, reach
-from tellwire.install.client_program import InstalledClient, complaint, format_version
+from tellwire.clients.versions import format_version
+from tellwire.install.client_program import InstalledClient, complaint, judge
 from tellwire.install.entries import find_lacks, has_some
 from tellwire.install.files import look
 from tellwire.install.former import find_former, former_plugins
@@ -74,6 +75,10 @@ def check(client: Client, targets: Sequence[Target], found: InstalledClient) -> 
     wrong = complaint(client, found) if found.program else ""
     notes += [wrong] if wrong else []
     fine = state == "installed" and not notes
+    judged = judge(client, found)
+    if judged.is_refused and state in ("installed", "outdated", "incomplete", "absent"):
+        state = "unsupported"
+    notes += [judged.words] if judged.level == "untested" else []
     if not found.program:
         needed = format_version(client.lowest)
         notes.append(f"`{client.program}` is not on the PATH; {needed} or newer is needed.")

@@ -35,6 +35,10 @@ class FileFormat(Protocol):
         """The source text of the value at a path."""
         ...
 
+    def shapes(self, text: str, paths: Sequence[tuple[str, ...]]) -> dict[str, str]:
+        """What taking entries out again could not restore: it is kept in the record, for `strip`."""
+        ...
+
 
 class WholeText:
     """A file that is ours as a whole, such as a plugin. Another's file in its place is left alone."""
@@ -67,6 +71,11 @@ class WholeText:
         """Nothing of another's is in our place."""
         del text, path
         return ""
+
+    def shapes(self, text: str, paths: Sequence[tuple[str, ...]]) -> dict[str, str]:
+        """The file is ours as a whole."""
+        del text, paths
+        return {}
 
 
 FORMATS: dict[Format, FileFormat] = {

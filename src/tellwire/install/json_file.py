@@ -11,6 +11,8 @@ from tellwire.install.entries import has, hook_events, well_grouped
 from tellwire.install.records import Record
 
 EMPTY = "{}\n"
+SEPARATOR = "\n"
+"""Between the keys of a path in a record."""
 
 
 class JsonText:
@@ -58,13 +60,21 @@ class JsonText:
                     text = _prune(text, entry.path, record)
             elif not isinstance(entry, Hooks):
                 text = _strip_member(text, entry, record)
-        return text
+        return _reshape(text, {} if record is None else record.shapes)
 
     def source_at(self, text: str, path: tuple[str, ...]) -> str:
         """The text of the value at a path; empty if there is none."""
         if not _is_something(text) or reach(self.load(text), path) is None:
             return ""
         return jsonc.source_at(text, path)
+
+    def shapes(self, text: str, paths: Sequence[tuple[str, ...]]) -> dict[str, str]:
+        """How empty objects and lists are written, by their path."""
+        if not _is_something(text):
+            return {}
+        return {
+            SEPARATOR.join(map(str, path)): words for path, words in jsonc.empties(text, ((), *paths)).items()
+        }
 
 
 def _put(text: str, document: Any, entry: Entry) -> str:
@@ -148,6 +158,20 @@ def _prune(text: str, path: tuple[str, ...], record: Record | None) -> str:
         text = jsonc.remove(text, path)
         path = path[:-1]
     return text
+
+
+def _reshape(text: str, shapes: dict[str, str]) -> str:
+    """Write what is empty again as it was; not if somebody has put a comment into it meanwhile."""
+    for words, source in shapes.items():
+        path = tuple(words.split(SEPARATOR)) if words else ()
+        there = jsonc.empties(text, [path]).get(path)
+        if there is not None and there != source and _squeezed(there) == _squeezed(source):
+            text = jsonc.put_back(text, path, source)
+    return text
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
 
 
 def _is_something(text: str) -> bool:

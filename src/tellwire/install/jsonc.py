@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 DEPTH_MAX = 100
 INDENT_MAX = 8
-INLINE_MAX = 80
-"""What is longer gets lines of its own, even where its neighbours have none."""
 Key: TypeAlias = str | int
 Path: TypeAlias = tuple[Key, ...]
 Span: TypeAlias = tuple[int, int, str]
@@ -217,6 +216,17 @@ def put_back(text: str, path: Path, source: str) -> str:
     return _change(text, [(node.start, node.end, source)])
 
 
+def empties(text: str, paths: Iterable[Path]) -> dict[Path, str]:
+    """Of some paths those of empty objects and arrays, with their text."""
+    root = parse(text)
+    nodes = {path: find(text, root, path) for path in paths}
+    return {
+        path: text[node.start : node.end]
+        for path, node in nodes.items()
+        if node is not None and (node.is_object or node.is_list) and not node.parts
+    }
+
+
 def source_at(text: str, path: Path) -> str:
     """The text of what is at a path."""
     node = _at(text, parse(text), path)
@@ -266,25 +276,35 @@ def remove(text: str, path: Path) -> str:
 
 
 def _insertion(text: str, holder: Node, *, key: Key, value: Any) -> list[Span]:
-    name = f"{json.dumps(key, ensure_ascii=False)}: " if isinstance(key, str) else ""
+    colon = '":' if _is_compact(text) else '": '
+    name = f"{json.dumps(key, ensure_ascii=False)[:-1]}{colon}" if isinstance(key, str) else ""
     newline = _newline(text)
     if not holder.parts:
-        base = _indent_at(text, holder.start)
-        indent = base + _unit(text)
-        at = _end_of_words(text, holder.start + 1, holder.end - 1)
-        words = newline + indent + name + _format(text, value, indent=indent, lined=True)
-        return [(at, at, words if "\n" in text[at : holder.end - 1] else words + newline + base)]
+        return [_first_part(text, holder, name=name, value=value)]
     last = holder.parts[-1]
     after = last.comma + 1 if last.comma >= 0 else last.end
     at = _end_of_words(text, after, holder.end - 1)
     rows = _is_lined(text, holder)
-    lined = rows or at > after or len(json.dumps(value)) > INLINE_MAX
+    lined = rows or at > after
     indent = _indent_at(text, last.place) + ("" if rows or not lined else _unit(text))
     words = name + _format(text, value, indent=indent, lined=lined)
-    words = newline + indent + words if lined else " " + words
+    blank = "" if _is_compact(text) else " "
+    words = newline + indent + words if lined else blank + words
     if last.comma >= 0:
         return [(at, at, words + ",")]
     return [(after, after, ","), (at, at, words)]
+
+
+def _first_part(text: str, holder: Node, *, name: str, value: Any) -> Span:
+    """In an empty container: on lines of its own, unless the whole text is one line with something in it."""
+    at = _end_of_words(text, holder.start + 1, holder.end - 1)
+    root = parse(text)
+    if root.parts and not _is_lined(text, root) and at == holder.start + 1:
+        return (at, at, name + _format(text, value, indent="", lined=False))
+    base = _indent_at(text, holder.start)
+    indent = base + _unit(text)
+    words = _newline(text) + indent + name + _format(text, value, indent=indent, lined=True)
+    return (at, at, words if "\n" in text[at : holder.end - 1] else words + _newline(text) + base)
 
 
 def _at(text: str, root: Node, path: Path) -> Node:
@@ -310,7 +330,7 @@ def _change(text: str, spans: list[Span]) -> str:
 
 def _format(text: str, value: Any, *, indent: str, lined: bool) -> str:
     if not lined:
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":") if _is_compact(text) else None)
     words = json.dumps(value, ensure_ascii=False, indent=_unit(text))
     return words.replace("\n", _newline(text) + indent)
 
@@ -318,6 +338,12 @@ def _format(text: str, value: Any, *, indent: str, lined: bool) -> str:
 def _is_lined(text: str, holder: Node) -> bool:
     """Whether the parts are on lines of their own."""
     return not holder.parts or "\n" in text[holder.start : holder.parts[0].place]
+
+
+def _is_compact(text: str) -> bool:
+    """Whether the whole is one line without blanks, as programs write it."""
+    root = parse(text)
+    return bool(root.parts) and not any(sign.isspace() for sign in text[root.start : root.parts[0].end])
 
 
 def _newline(text: str) -> str:

@@ -16,6 +16,7 @@ from tellwire.install.files import Snapshot, backup_name, check_writable, look, 
 from tellwire.install.formats import format_of
 from tellwire.install.former import find_former, former_plugins, former_words
 from tellwire.install.jsonc import BadTextError
+from tellwire.install.masking import mask_secrets
 from tellwire.install.records import Record, Records, digest
 from tellwire.protocol.errors import TellwireError
 
@@ -38,6 +39,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     new: Record | None = None
     former: Record | None = None
     """Of the former name: its copies go when nothing of it is left."""
+    labels: tuple[str, ...] = ()
+    """What is put in, for people; empty for a file that is ours as a whole."""
 
 
 def plan_install(
@@ -76,8 +79,18 @@ def plan_install(
             written_sha256=digest(data),
         )
         mode = _mode(place, seen)
+        lacks = () if target.format == "whole" else find_lacks(document, target.entries)
         changes.append(
-            Change(path=target.path, seen=seen, after=data, mode=mode, backup=backup, old=old, new=new)
+            Change(
+                path=target.path,
+                seen=seen,
+                after=data,
+                mode=mode,
+                backup=backup,
+                old=old,
+                new=new,
+                labels=tuple(lack.label for lack in lacks),
+            )
         )
     return changes
 
@@ -131,13 +144,13 @@ def read_target(target: Target, seen: Snapshot) -> tuple[str, str, Any]:
 
 
 def render_diff(change: Change, *, home: str) -> str:
-    """A unified diff for people."""
+    """A unified diff for people; the values of secrets are masked in it."""
     shown = shorten(change.path, home)
     before = _lines(change.seen.data)
     after = _lines(change.after)
     old = shown if change.seen.data is not None else "/dev/null"
     new = shown if change.after is not None else "/dev/null"
-    return "".join(difflib.unified_diff(before, after, old, new))
+    return mask_secrets("".join(difflib.unified_diff(before, after, old, new)))
 
 
 def shorten(path: str, home: str) -> str:
@@ -193,6 +206,7 @@ def _record(
         entries=added,
         made=made,
         previous=_previous(target, text, document),
+        shapes=format_of(target).shapes(text, _holders(target.entries)),
     )
 
 

@@ -36,6 +36,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Objects and lists that were not there."""
     previous: dict[str, str] = {}
     """What was in the place of an entry before, as text."""
+    shapes: dict[str, str] = {}
+    """How the file wrote what its format cannot give back by itself; see `FileFormat.shapes`."""
     folders: tuple[str, ...] = ()
     """Folders that were not there; the innermost first."""
 

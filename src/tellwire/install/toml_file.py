@@ -13,6 +13,8 @@ from tellwire.install.jsonc import BadTextError
 from tellwire.install.records import Record
 from tellwire.install.toml_text import Section
 
+LAST = "last line"
+
 
 class TomlText:
     """The TOML dialect of a configuration file; it has members and hooks only."""
@@ -60,11 +62,18 @@ class TomlText:
                     text = text[: section.start] + before + text[section.end :]
                 else:
                     text = toml_text.cut(text, section)
-        return text
+        last = "" if record is None else record.shapes.get(LAST, "")
+        body = text.rstrip("\r\n")
+        return body if last and body.rpartition("\n")[2] == last else text
 
     def source_at(self, text: str, path: tuple[str, ...]) -> str:
         """The text of the tables at a path; empty if there are none."""
         return "".join(text[section.start : section.end] for section in _within(text, path))
+
+    def shapes(self, text: str, paths: Sequence[tuple[str, ...]]) -> dict[str, str]:
+        """The last line of a text that does not end with a line end."""
+        del paths
+        return {LAST: text.rpartition("\n")[2]} if text and not text.endswith("\n") else {}
 
 
 def _put_member(text: str, document: Any, entry: MemberEntry) -> str:

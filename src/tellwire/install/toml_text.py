@@ -80,6 +80,61 @@ def sections(text: str) -> list[Section]:
     return found[1:]
 
 
+def set_top(text: str, key: str, value: Any) -> str:
+    """Set a key that stands above all tables; its comment stays, a new one follows the last of its kind."""
+    statement = _find_top(text, key)
+    if statement is not None:
+        words = text[statement.start : statement.end]
+        at = _value_end(words)
+        head = re.match(r"\s*", words)
+        indent = "" if head is None else head[0]
+        line = f"{indent}{format_key(key)} = {format_value(value)}{words[at:]}"
+        return text[: statement.start] + line + text[statement.end :]
+    newline = newline_of(text)
+    tops, first = _tops(text)
+    at = tops[-1].end if tops else first
+    before, after = text[:at], text[at:]
+    gap = newline if before and not before.endswith("\n") else ""
+    apart = newline if after and not tops else ""
+    return f"{before}{gap}{format_key(key)} = {format_value(value)}{newline}{apart}{after}"
+
+
+def unset_top(text: str, key: str) -> str:
+    """Take a key that stands above all tables out, with its line."""
+    statement = _find_top(text, key)
+    return text if statement is None else text[: statement.start] + text[statement.end :]
+
+
+def _find_top(text: str, key: str) -> Statement | None:
+    return next((each for each in _tops(text)[0] if each.key == key), None)
+
+
+def _tops(text: str) -> tuple[list[Statement], int]:
+    """The assignments above all tables, and where the first table begins."""
+    found: list[Statement] = []
+    for first, last in _statements(text):
+        words = text[first:last].lstrip(" \t")
+        if words.startswith("["):
+            return found, first
+        found.append(Statement(_key(words), first, last))
+    return found, len(text)
+
+
+def _value_end(words: str) -> int:
+    """Where the value of an assignment ends: before its comment and line end."""
+    at, end, depth = 0, 0, 0
+    while at < len(words):
+        token = _TOKEN.match(words, at)
+        part = token[0] if token else words[at]
+        depth += (part in ("[", "{")) - (part in ("]", "}"))
+        if not depth and (part.startswith("#") or part == "\n"):
+            break
+        at += len(part)
+        if not part.isspace():
+            end = at
+    return end
+
+
 def append(text: str, tables: list[tuple[tuple[str, ...], bool, dict[str, Any]]]) -> str:
     """Add tables at the end: their path, whether they are items of a list, and their values."""
     newline = newline_of(text)

@@ -9,7 +9,7 @@ session meanwhile is never shown.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 
 from tellwire.protocol.addresses import LINK
@@ -107,24 +107,35 @@ class LocalInbox:
         Raises:
             TellwireError: `limit_exceeded`: so much unread mail waits that a reply cannot be seen behind it.
         """
+        record = await self.next_of(client, lambda each: each.re == message_id, wait_s)
+        if record is None and self.waiting:
+            raise self.too_many(f"{message_id} was sent, but ")
+        return record
+
+    async def next_of(
+        self, client: BrokerClient, wants: Callable[[MessageRecord], bool], wait_s: float
+    ) -> MessageRecord | None:
+        """Wait for a message of some kind and show only that one; other mail stays as it is.
+
+        None after `wait_s`, or if so much other mail waits that such a one cannot be seen behind it.
+        """
         deadline = client.loop.time() + wait_s
         while True:
-            record = next((each for each in self.offered.values() if each.re == message_id), None)
+            record = next(filter(wants, self.offered.values()), None)
             if record is not None:
                 del self.offered[record.id]
                 if (await client.call(ClaimMessages(ids=[record.id]))).ids:
                     self.shown[record.id] = record.sender
                     return record
                 continue
-            if self.waiting:
-                raise TellwireError(
-                    "limit_exceeded",
-                    f"{message_id} was sent, but {len(self.offered) + self.waiting} unread messages"
-                    " come before any reply.",
-                    "Read them first, with `tellwire inbox`.",
-                )
-            if not await self._wait(client, deadline):
+            if self.waiting or not await self._wait(client, deadline):
                 return None
+
+    def too_many(self, before: str = "") -> TellwireError:
+        """What to say when mail that is looked for cannot be seen behind other mail."""
+        count = len(self.offered) + self.waiting
+        words = f"{before}{count} unread messages come before any reply."
+        return TellwireError("limit_exceeded", words, "Read them first, with `tellwire inbox`.")
 
     async def confirm_shown(self, client: BrokerClient, deadline_s: float) -> None:
         """Confirm everything that was shown."""

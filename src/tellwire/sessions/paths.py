@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tellwire.broker.ports import SessionMesh
+from tellwire.clients import BY_KIND
 from tellwire.clients.ports import Waker
+from tellwire.clients.versions import judge_version
 from tellwire.core.mail.reach import Contact
 from tellwire.core.mail.waking import ENDED, FAILED, LEFT, OFTEN, STOPPED, Leave, describe
 from tellwire.core.state import Agent
@@ -60,7 +62,8 @@ class PathView:
         source = connected.source
         session = self._known_session(known)
         leave = NO_HOLD if session is None else self._waking.leave(session, known)
-        return tell_contact(known, session, self._wakers_of(known, source), source, leave)
+        contact = tell_contact(known, session, self._wakers_of(known, source), source, leave)
+        return contact._replace(doubt=doubt_of(known))
 
     def _wakers_of(self, agent: Agent, source: object) -> list[Waker] | None:
         """What wakes an agent; None if it only fetches its mail, as in other dialects."""
@@ -73,6 +76,15 @@ class PathView:
         if session is None and agent.online and self._wakers.of(agent.kind) is not None:
             session = self._find(agent)
         return session
+
+
+def doubt_of(agent: Agent) -> str:
+    """What speaks against the version that an agent's client has told."""
+    client, version = BY_KIND.get(agent.kind), agent.metadata.get("version")
+    if client is None or not isinstance(version, str):
+        return ""
+    judged = judge_version(client, version)
+    return judged.words if judged.is_serious else ""
 
 
 def list_paths(

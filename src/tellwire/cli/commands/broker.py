@@ -1,4 +1,4 @@
-"""Commands on the broker itself: up, down, status, settings, completion."""
+"""Commands on the broker itself: up, down, status, completion."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import shutil
 import signal
 import sys
 import time
-from typing import Any
 
 import click
-import msgspec
 from click.shell_completion import get_completion_class
 
 from tellwire.cli.documents import document
@@ -21,12 +19,10 @@ from tellwire.cli.options import json_option
 from tellwire.cli.render import counted, format_duration, render_json, render_pairs
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.speaking import ask
-from tellwire.cli.tables import Column, render_table
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
-from tellwire.settings import NAMES, Settings, load_settings
+from tellwire.settings import Settings, load_settings
 from tellwire.version import VERSION
-from tellwire.views.words import clean
 
 STOP_S = 20.0
 REPLACE_TRIES = 3
@@ -133,54 +129,6 @@ def status(*, as_json: bool) -> int:
     return 0
 
 
-@click.command("settings")
-@json_option
-def show_settings(*, as_json: bool) -> int:
-    """Show every setting, its value and its origin.
-
-    A setting comes from `config.toml` in the home folder, from the environment (TELLWIRE_ and its name in
-    capitals), or is the default. Times are in seconds. A running broker keeps the settings it started with.
-
-    \b
-    Examples:
-      tellwire settings
-      TELLWIRE_TTL_S=60 tellwire settings --json | jq .ttl_s
-    """
-    settings = load_settings()
-    rows = describe_settings(settings)
-    if as_json:
-        write(render_json({name: {"value": value, "origin": origin} for name, value, origin in rows}))
-        return 0
-    columns = [
-        Column("SETTING", [name for name, _, _ in rows], style="bold"),
-        Column("VALUE", [clean(_shown(value)) for _, value, _ in rows]),
-        Column("ORIGIN", [origin for _, _, origin in rows], styles={"default": "dim"}, rank=1),
-    ]
-    write(render_table(columns, find_screen()))
-    return 0
-
-
-def describe_settings(settings: Settings) -> list[tuple[str, Any, str]]:
-    """Name, value and origin of each; the two places first."""
-    named = "environment" if settings.home_named else "default"
-    rows: list[tuple[str, Any, str]] = [
-        ("home", str(settings.home), named),
-        ("socket", str(settings.socket), named),
-    ]
-    values = {**msgspec.structs.asdict(settings.limits), **msgspec.structs.asdict(settings)}
-    return [*rows, *((name, values[name], settings.origins.get(name, "default")) for name in NAMES)]
-
-
-def _shown(value: Any) -> str:
-    return (
-        f"{value:g}"
-        if isinstance(value, float) and value < 1e6
-        else f"{value:.0f}"
-        if isinstance(value, float)
-        else str(value)
-    )
-
-
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> int:
@@ -188,7 +136,8 @@ def completion(shell: str) -> int:
 
     \b
     Put it where your shell looks for it:
-      bash   tellwire completion bash > ~/.local/share/bash-completion/completions/tellwire
+      bash   tellwire completion bash > DIR/tellwire, where DIR is
+             ~/.local/share/bash-completion/completions
       zsh    tellwire completion zsh > a folder of $fpath, as _tellwire
       fish   tellwire completion fish > ~/.config/fish/completions/tellwire.fish
     \b
@@ -219,6 +168,20 @@ def _tell_how_to_join(settings: Settings) -> None:
         '      await me.send("bob", "Hello!")\n'
         f"Check it with `{tellwire} status`. Stop it with Ctrl-C or `{tellwire} down`; nothing is lost.\n"
     )
+
+
+def replace_broker(settings: Settings) -> None:
+    """Stop the running broker and start this version's, detached.
+
+    Raises:
+        TellwireError: it does not stop, or the new one does not start.
+    """
+    _stop(settings)
+    code, words = detach()
+    if code == ERRORS["already_running"].exit:
+        code, words = _go_on(settings, code, words, detached=True)
+    if code:
+        raise TellwireError("unreachable", words.strip(), "See `tellwire logs`.")
 
 
 def _tell_version(state: BrokerState) -> None:

@@ -69,9 +69,9 @@ def spawn(
 
     \b
     Examples:
-      tellwire spawn tester codex --task "Run the tests and fix what fails." --scope tests
-      tellwire spawn reviewer claude-code --task "Review the diff." -- --model opus
-      tellwire spawn worker command --task "count" --headless -- ./worker.sh --fast
+      tellwire spawn tester codex --task "Fix the tests." --scope tests
+      tellwire spawn reviewer claude-code --task "Review it." -- --model opus
+      tellwire spawn worker command --task "count" --headless -- ./worker.sh
     """
 
     async def work(me: Speaker) -> ChildRecord:

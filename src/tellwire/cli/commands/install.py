@@ -9,25 +9,34 @@ from typing import Any, TypeVar
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from tellwire.cli.local.world import ALL, World, expand, find_clients, find_world
 from tellwire.cli.options import json_option
 from tellwire.cli.render import render_json
+from tellwire.cli.render_install import (
+    Fetch,
+    Item,
+    change_kind,
+    render_diffs,
+    render_sizes,
+    render_summary,
+)
 from tellwire.cli.screen import ERR, Screen, find_screen, write
 from tellwire.cli.tables import Column, render_table
-from tellwire.clients import BY_NAME, CLIENTS, NAMES
+from tellwire.clients import BY_KIND, BY_NAME, CLIENTS, NAMES
 from tellwire.clients.client import Client, Scope
+from tellwire.install import downloads
 from tellwire.install.apply import carry_out
 from tellwire.install.check import Report, check
-from tellwire.install.client_program import InstalledClient, complaint, is_too_old, prepare
+from tellwire.install.client_program import InstalledClient, complaint, judge, prepare
 from tellwire.install.former import load_former_records
 from tellwire.install.plan import Change, plan_install, plan_uninstall, render_diff, shorten
 from tellwire.install.records import load_records
 from tellwire.protocol.errors import ERRORS, TellwireError
-from tellwire.views.words import clean
+from tellwire.views.words import clean, seal
 
 F = TypeVar("F", bound=Callable[..., Any])
-DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}
 TRIES = 3
 PLUGIN_FOLDERS = [each.name for each in CLIENTS if each.plugin_notes]
 """Clients that take tellwire as a plugin folder."""
@@ -36,7 +45,8 @@ INSTALL_HELP = f"""Add tellwire to the configuration of agent CLIs.
 
 CLIENT is {NAMES}, or all: those found on this machine. It adds the MCP server,
 permission to use its tools, and the hooks that deliver mail during a turn. It leaves everything else as it
-is. You see a diff of every file first. A backup of each file is kept next to it until you uninstall.
+is. You see first which files change, and what else is downloaded; --diff shows every line. A backup of each
+file is kept next to it until you uninstall.
 
 With --check the exit code is 0 if everything is in order, otherwise 1.
 
@@ -44,7 +54,7 @@ With --check the exit code is 0 if everything is in order, otherwise 1.
 Examples:
   tellwire install {CLIENTS[0].name}
   tellwire install all --yes
-  tellwire install {CLIENTS[1].name} --dry-run
+  tellwire install {CLIENTS[1].name} --dry-run --diff
   tellwire install {PLUGIN_FOLDERS[0]} --plugin ~/tellwire-plugin
   tellwire install --check
 """
@@ -60,8 +70,34 @@ class Outcome(msgspec.Struct, kw_only=True):
     program: str = ""
     plan: Callable[[], list[Change]] | None = None
     changes: list[Change] = []
+    fetches: list[Fetch] = []
+    """What the client downloads because of it."""
+    leftovers: list[str] = []
+    """What it downloaded, and is removed."""
     notes: list[str] = []
     error: TellwireError | None = None
+
+
+class ClientWord(click.ParamType[str]):
+    """A client, by the installer's word for it or by the kind of its agents; or `all`."""
+
+    name = "client"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The installer's word."""
+        word = str(value)
+        if word in BY_KIND:
+            return BY_KIND[word].name
+        if word not in BY_NAME and word != ALL:
+            self.fail(f"{word!r} is not one of {NAMES}, {ALL}.", param, ctx)
+        return word
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The words that begin so."""
+        del ctx, param
+        return [CompletionItem(word) for word in (*BY_NAME, ALL) if word.startswith(incomplete)]
 
 
 def shared_options(function: F) -> F:
@@ -74,11 +110,14 @@ def shared_options(function: F) -> F:
             type=click.Path(file_okay=False, resolve_path=True),
             help=f"Write a plugin folder instead, for `--plugin-dir` ({', '.join(PLUGIN_FOLDERS)} only).",
         ),
+        click.option(
+            "--diff", "diff", is_flag=True, help="Show every line that changes; secrets are masked."
+        ),
         click.option("--dry-run", is_flag=True, help="Show what would change, but change nothing."),
         click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
         click.option("--user", "scope", flag_value="user", default=True, help="For your user (default)."),
         click.option("--project", "scope", flag_value="project", help="For this folder only."),
-        click.argument("clients", nargs=-1, type=click.Choice([*BY_NAME, ALL]), metavar="CLIENT..."),
+        click.argument("clients", nargs=-1, type=ClientWord(), metavar="CLIENT..."),
     ):
         function = option(function)
     return function
@@ -93,6 +132,7 @@ def install(
     scope: Scope,
     yes: bool,
     dry_run: bool,
+    diff: bool,
     checking: bool,
     plugin: str | None,
     as_json: bool,
@@ -102,7 +142,8 @@ def install(
     if checking:
         return show_check(world, clients or (ALL,), as_json=as_json)
     outcomes = _plan_installs(world, _named(clients))
-    return _go_on(world, outcomes, verb="installed", yes=yes, dry_run=dry_run, as_json=as_json)
+    wish = Wish(verb="installed", yes=yes, dry_run=dry_run, diff=diff, as_json=as_json)
+    return _go_on(world, outcomes, wish)
 
 
 @click.command()
@@ -113,13 +154,15 @@ def uninstall(
     scope: Scope,
     yes: bool,
     dry_run: bool,
+    diff: bool,
     plugin: str | None,
     as_json: bool,
 ) -> int:
     """Remove tellwire from the configuration of agent CLIs.
 
     A file that has not been changed since is restored byte for byte; from any other file only tellwire's
-    entries are removed. Messages and the broker are not touched.
+    entries are removed. What a client downloaded because of tellwire is deleted, unless something else needs
+    it. Messages and the broker are not touched.
 
     \b
     Examples:
@@ -129,7 +172,8 @@ def uninstall(
     """
     world = find_world(scope, fixed=True, plugin=_plugin(plugin, clients))
     outcomes = _plan_uninstalls(world, _named(clients))
-    return _go_on(world, outcomes, verb="removed", yes=yes, dry_run=dry_run, as_json=as_json)
+    wish = Wish(verb="removed", yes=yes, dry_run=dry_run, diff=diff, as_json=as_json)
+    return _go_on(world, outcomes, wish)
 
 
 def _plugin(folder: str | None, clients: tuple[str, ...]) -> str:
@@ -171,8 +215,10 @@ def _plan_one(world: World, outcome: Outcome, found: InstalledClient | None) -> 
     client = BY_NAME[outcome.client]
     assert found is not None
     outcome.version, outcome.program = found.version, found.program
-    if is_too_old(client, found):
-        raise TellwireError("wrong_version", complaint(client, found), f"Upgrade {client.title} first.")
+    judged = judge(client, found)
+    if judged.is_refused:
+        advice = f"{'Upgrade' if judged.level == 'old' else 'Downgrade'} {client.title} first."
+        raise TellwireError("wrong_version", judged.words, advice)
     targets = client.targets(world.place, world.programs)
     home = str(world.settings.home)
     former = load_former_records(world.place.env)
@@ -180,12 +226,20 @@ def _plan_one(world: World, outcome: Outcome, found: InstalledClient | None) -> 
     outcome.changes = outcome.plan()
     if outcome.changes:
         outcome.status = "planned"
+        outcome.fetches = _fetches(world, client)
         outcome.notes = [*client.hints]
         if world.place.plugin:
             outcome.notes = [note.replace("{folder}", world.place.plugin) for note in client.plugin_notes]
-    if not found.version:
-        unknown = complaint(client, found) if found.program else f"`{client.program}` is not on the PATH."
-        outcome.notes = [*outcome.notes, unknown]
+    doubt = complaint(client, found) if found.program else f"`{client.program}` is not on the PATH."
+    doubt = doubt or judged.words
+    outcome.notes = [*outcome.notes, doubt] if doubt else outcome.notes
+
+
+def _fetches(world: World, client: Client) -> list[Fetch]:
+    return [
+        Fetch(each.what, each.size_mb, os.path.dirname(each.package(world.place)))
+        for each in downloads.expected(client, world.place)
+    ]
 
 
 def _plan_uninstalls(world: World, clients: tuple[str, ...]) -> list[Outcome]:
@@ -204,7 +258,8 @@ def _plan_removal(world: World, outcome: Outcome) -> None:
     former = load_former_records(world.place.env)
     outcome.plan = lambda: plan_uninstall(client, targets, load_records(home), former)
     outcome.changes = outcome.plan()
-    if outcome.changes:
+    outcome.leftovers = downloads.removable(client, world.place, home)
+    if outcome.changes or outcome.leftovers:
         outcome.status = "planned"
 
 
@@ -224,21 +279,30 @@ def _try(outcome: Outcome, step: Callable[[], None]) -> None:
 # -- doing --------------------------------------------------------------------------------------------
 
 
-def _go_on(
-    world: World, outcomes: list[Outcome], *, verb: str, yes: bool, dry_run: bool, as_json: bool
-) -> int:
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command is to go on once everything is planned."""
+
+    verb: str
+    """`installed` or `removed`."""
+    yes: bool
+    dry_run: bool
+    diff: bool
+    as_json: bool
+
+
+def _go_on(world: World, outcomes: list[Outcome], wish: Wish) -> int:
     planned = [outcome for outcome in outcomes if outcome.status == "planned"]
-    if not as_json:
-        _show_diffs(world, planned)
-    if planned and not dry_run:
-        if not yes:
-            _ask(sum(len(outcome.changes) for outcome in planned), as_json=as_json)
+    if not wish.as_json:
+        _show_plan(world, planned, diff=wish.diff)
+    if planned and not wish.dry_run:
+        if not wish.yes:
+            _ask(world, planned, as_json=wish.as_json)
         for outcome in planned:
-            outcome.status = verb
-            _try(outcome, lambda outcome=outcome: _carry_out(world, outcome, again=yes))
+            outcome.status = wish.verb
+            _try(outcome, lambda outcome=outcome: _carry_out(world, outcome, again=wish.yes))
             if outcome.status == "installed":
                 _prepare(world, outcome)
-    if as_json:
+    if wish.as_json:
         write(render_json({"clients": [_document(world, outcome) for outcome in outcomes]}))
     else:
         _tell(world, outcomes)
@@ -248,9 +312,14 @@ def _go_on(
 
 def _carry_out(world: World, outcome: Outcome, *, again: bool) -> None:
     """Apply the plan; if a file has changed meanwhile and no confirmation is needed, plan again."""
+    client, home = BY_NAME[outcome.client], str(world.settings.home)
+    if outcome.leftovers:
+        downloads.remove(client, world.place, home)
+    if outcome.fetches:
+        downloads.note(client, world.place, home)
     for left in reversed(range(TRIES)):
         try:
-            carry_out(outcome.changes, str(world.settings.home))
+            carry_out(outcome.changes, home)
         except TellwireError as error:
             if error.code != "conflict" or not again or not left or outcome.plan is None:
                 raise
@@ -263,31 +332,58 @@ def _prepare(world: World, outcome: Outcome) -> None:
     client = BY_NAME[outcome.client]
     if not client.prepare or not outcome.program:
         return
-    if find_screen(ERR).person:
-        write(f"{client.title} is preparing for its first plugin; this may take a minute.\n", ERR)
+    if find_screen(ERR).person and outcome.fetches:
+        write(f"{client.title} is downloading {outcome.fetches[0].what}; this may take a minute.\n", ERR)
     note = prepare(client, outcome.program, world.place.env, world.place.project)
     if note:
         outcome.notes = [*outcome.notes, note]
 
 
-def _ask(count: int, *, as_json: bool) -> None:
+def _ask(world: World, planned: Sequence[Outcome], *, as_json: bool) -> None:
+    """Ask, and show the diff as often as somebody wants to see it.
+
+    Raises:
+        TellwireError: there is nobody to ask.
+    """
     if as_json or not sys.stdin.isatty():
         raise TellwireError(
             "confirmation_needed",
             "Cannot ask for confirmation without a terminal.",
             "To go ahead, add `--yes`.",
         )
-    files = "this file" if count == 1 else f"these {count} files"
-    click.confirm(f"Change {files}?", abort=True, err=True)
+    files = render_sizes(sum(len(each.changes) + len(each.leftovers) for each in planned))
+    while True:
+        answer = click.prompt(
+            f"Change {files}? [y/N, d shows the diff]", default="n", show_default=False, err=True
+        )
+        if answer.strip().lower() in ("y", "yes"):
+            return
+        if answer.strip().lower() not in ("d", "diff"):
+            raise click.Abort
+        click.echo_via_pager(seal(render_diffs(_diffs(world, planned), Screen())), color=False)
 
 
-def _show_diffs(world: World, planned: Sequence[Outcome]) -> None:
+def _show_plan(world: World, planned: Sequence[Outcome], *, diff: bool) -> None:
     screen = find_screen()
-    for outcome in planned:
-        for change in outcome.changes:
-            for line in render_diff(change, home=world.place.home).splitlines():
-                style = DIFF_STYLES.get(line[:1], "")
-                write((screen.paint(clean(line), style) if style else clean(line)) + "\n")
+    items = [
+        Item(
+            outcome.client,
+            outcome.version,
+            outcome.changes,
+            outcome.fetches,
+            outcome.leftovers,
+            downloads.size_mb(outcome.leftovers),
+        )
+        for outcome in planned
+    ]
+    if items:
+        write(render_summary(items, home=world.place.home, screen=screen))
+    if diff:
+        write(render_diffs(_diffs(world, planned), screen))
+
+
+def _diffs(world: World, planned: Sequence[Outcome]) -> list[str]:
+    return [render_diff(change, home=world.place.home) for outcome in planned for change in outcome.changes]
 
 
 def _tell(world: World, outcomes: Sequence[Outcome]) -> None:
@@ -297,37 +393,31 @@ def _tell(world: World, outcomes: Sequence[Outcome]) -> None:
             head = find_screen(ERR).paint(f"{outcome.client}:", "red")
             write(f"{head} {clean(outcome.error.message)}\n  {clean(outcome.error.advice)}\n", ERR)
             continue
+        changed = _paths(world, [*(change.path for change in outcome.changes), *outcome.leftovers])
         words = {
             "unchanged": "nothing to do",
             "skipped": "skipped",
             "removed": _removed(world, outcome),
-            "planned": f"would change {_paths(world, outcome.changes)}",
-        }.get(outcome.status, f"{outcome.status}: {_paths(world, outcome.changes)}")
+            "planned": f"would change {changed}",
+        }.get(outcome.status, f"{outcome.status}: {changed}")
         notes = "".join(f"\n  {clean(note)}" for note in outcome.notes)
         write(f"{screen.paint(outcome.client, 'bold')}: {clean(words)}{notes}\n")
     if any(outcome.status == "installed" for outcome in outcomes):
         write("Restart running sessions to pick it up.\n")
 
 
-def _paths(world: World, changes: Sequence[Change]) -> str:
-    return ", ".join(shorten(change.path, world.place.home) for change in changes)
+def _paths(world: World, paths: Sequence[str]) -> str:
+    return ", ".join(shorten(path, world.place.home) for path in paths)
 
 
 def _removed(world: World, outcome: Outcome) -> str:
     """What taking tellwire out did: to files that stay, and to those that were tellwire's alone."""
-    deleted = [change for change in outcome.changes if _kind(change) == "remove"]
-    edited = [change for change in outcome.changes if _kind(change) == "edit"]
+    deleted = [change.path for change in outcome.changes if change_kind(change) == "remove"]
+    edited = [change.path for change in outcome.changes if change_kind(change) == "edit"]
+    deleted += outcome.leftovers
     words = [f"removed tellwire's entries from {_paths(world, edited)}"] if edited else []
     words += [f"deleted {_paths(world, deleted)}"] if deleted else []
     return "; ".join(words) or "nothing to do"
-
-
-def _kind(change: Change) -> str:
-    if change.seen.data == change.after:
-        return "none"
-    if change.seen.data is None:
-        return "create"
-    return "remove" if change.after is None else "edit"
 
 
 def _document(world: World, outcome: Outcome) -> dict[str, Any]:
@@ -340,12 +430,14 @@ def _document(world: World, outcome: Outcome) -> dict[str, Any]:
         "files": [
             {
                 "path": change.path,
-                "change": _kind(change),
+                "change": change_kind(change),
                 "backup": change.backup,
                 "diff": render_diff(change, home=world.place.home),
             }
             for change in outcome.changes
         ],
+        "downloads": [fetch._asdict() for fetch in outcome.fetches],
+        "removes": outcome.leftovers,
     }
     if error is not None:
         facts["error"] = {"code": error.code, "message": error.message, "advice": error.advice}

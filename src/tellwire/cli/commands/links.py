@@ -246,7 +246,7 @@ def checkpoint(name: str, *, as_json: bool) -> int:
 
     \b
     Example:
-      tellwire checkpoint worker && tellwire send worker "Write down where you are."
+      tellwire checkpoint worker && tellwire send worker "Save your notes."
     """
     return _done(ask(MarkCheckpoint(name=name)), f"The next turn of {name} will be private.", as_json=as_json)
 

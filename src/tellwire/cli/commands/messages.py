@@ -181,7 +181,8 @@ def inbox(speaker: str | None, *, peek: bool, wait: float, as_json: bool) -> int
     again for the rest. Without --as it is your own mail, as operator, or that of the agent that runs the
     command.
 
-    An agent with a running client gets its mail there; then this only shows what waits, and says so.
+    An agent with a running client gets its mail there; then this only shows what waits, and says so. A name
+    that nobody has is refused; with --wait it is registered, unless it looks like a typing mistake.
 
     \b
     Examples:
@@ -191,7 +192,7 @@ def inbox(speaker: str | None, *, peek: bool, wait: float, as_json: bool) -> int
     """
     if peek:
         return _show(ask(PeekMessages(name=speaker)), as_json=as_json)
-    if not wait and is_empty(speaker):
+    if is_empty(speaker, may_be_new=wait > 0) and not wait:
         return _show(Inbox(), as_json=as_json)
 
     async def work(me: Speaker) -> int:

@@ -49,8 +49,8 @@ def filters(function: F) -> F:
             default=LIMIT,
             help=f"Show at most N (default {LIMIT}).",
         ),
-        click.option("--until", type=Moment(), default=0.0, help="Only up to then: 2h, 7d, or a date."),
-        click.option("--since", type=Moment(), default=0.0, help="Only since then: 2h, 7d, or a date."),
+        click.option("--until", type=Moment(), default=0.0, help="Only up to then: 2h, yesterday, a date."),
+        click.option("--since", type=Moment(), default=0.0, help="Only since then: 2h, yesterday, a date."),
         click.option(
             "--peer",
             metavar="NAME",

@@ -52,19 +52,22 @@ def watch(link_id: str, last: int, *, as_json: bool) -> int:
       tellwire watch link:l4f2k
       tellwire watch l4f2k --json | jq -r '.body // .type'
     """
-    asyncio.run(_Reader(parse_link(link_id), as_json=as_json).run(last))
+    asyncio.run(LinkReader(parse_link(link_id), as_json=as_json).run(last))
     return 0
 
 
-class _Reader:
+class LinkReader:
     """Shows each thing said once, in order, through restarts of the broker."""
 
     def __init__(self, link: str, *, as_json: bool) -> None:
         self._link = link
         self._as_json = as_json
         self._shown = ""
+        self.ready = asyncio.Event()
+        """Whatever is said from now on is shown."""
 
     async def run(self, last: int) -> None:
+        """Show the last messages, then what comes, until the link is closed."""
         async with feed_of() as (client, events):
             (record,) = (await client.call(ListLinks(link=self._link))).links
             if not self._as_json and os.isatty(2):
@@ -73,6 +76,7 @@ class _Reader:
             if page and not last:
                 self._shown = page[0].id
             self._show(page[:last])
+            self.ready.set()
             while record.status != "closed":
                 event = await events.get()
                 if event is None:

@@ -28,6 +28,7 @@ from tellwire.store.losses import find_losses
 from tellwire.version import VERSION
 
 NO_BROKER = "not running; the next command or agent session starts it"
+UNSUPPORTED = "Use a version that is supported; until then mail may not reach its sessions."
 FREE_BYTES_MIN = 50 << 20
 FREE_BYTES_LOW = 500 << 20
 ADVICE = {
@@ -182,9 +183,11 @@ def _of_report(report: Report) -> Check:
     version = report.version or "unknown version"
     errors = [file.error for file in report.files if file.error]
     words = f"{version}, tellwire is {report.state}"
-    if report.fine:
-        return Check(about=report.client, words=words)
     more = "; ".join([*errors, *report.notes])
+    if report.state == "unsupported":
+        return Check(about=report.client, level="warn", words=more, advice=UNSUPPORTED)
+    if report.fine:
+        return Check(about=report.client, words=f"{words}; {more}" if more else words)
     if report.state == "broken":
         return Check(
             about=report.client,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 import msgspec
 
 from tellwire.cli.local.shim import shim_command
+from tellwire.cli.screen import ERR, LINE_WIPED, find_screen, write
 from tellwire.clients import BY_NAME
 from tellwire.clients.client import InstallPlace, Programs, Scope
 from tellwire.install.client_program import InstalledClient, find_version
@@ -49,11 +50,20 @@ def find_world(scope: Scope, *, fixed: bool, plugin: str = "") -> World:
 
 
 def find_clients(words: Sequence[str]) -> dict[str, InstalledClient]:
-    """Ask them for their versions, all at once."""
+    """Ask them for their versions, all at once; a person at the terminal sees whom we wait for."""
     known = [word for word in words if word in BY_NAME]
+    person = find_screen(ERR).person
     with ThreadPoolExecutor(max_workers=len(BY_NAME)) as pool:
-        asked = {word: pool.submit(find_version, BY_NAME[word], os.environ) for word in known}
-        return {word: answer.result() for word, answer in asked.items()}
+        asked = {pool.submit(find_version, BY_NAME[word], os.environ): word for word in known}
+        waiting: set[Future[InstalledClient]] = set(asked)
+        while waiting:
+            if person:
+                names = ", ".join(sorted(asked[each] for each in waiting))
+                write(f"{LINE_WIPED}Asking for versions: {names}", ERR)
+            _, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        if person:
+            write(LINE_WIPED, ERR)
+        return {word: answer.result() for answer, word in asked.items()}
 
 
 def expand(clients: Sequence[str]) -> list[str]:

@@ -14,9 +14,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tellwire.clients.client import Client, EnvRules, LaunchWords, McpTraits, ScreenTraits, Writes, prompt
+from tellwire.clients.client import (
+    Break,
+    Client,
+    Download,
+    EnvRules,
+    LaunchWords,
+    McpTraits,
+    ScreenTraits,
+    Writes,
+    prompt,
+)
 from tellwire.clients.events import Said, Who
-from tellwire.clients.opencode.install import KIND, NAMES, targets
+from tellwire.clients.opencode.install import KIND, NAMES, downloaded, package, targets
 from tellwire.clients.payloads import read_settings
 from tellwire.clients.plugin import EVENT, REFUSAL, PluginHooks, PluginTranscript
 from tellwire.clients.ports import by_plugin
@@ -58,6 +68,7 @@ OPENCODE = Client(
     npm="opencode-ai",
     lowest=(1, 18),
     highest_known=(1, 18, 33),
+    breaks=(Break((2,), "plugins of version 1 do not load there"),),
     mcp=McpTraits(info="opencode", short="opencode", owns=True, shows=True, cancels_late=True),
     hooks=PluginHooks(CHARS_MAX),
     silent_at_start=True,
@@ -91,6 +102,15 @@ OPENCODE = Client(
     ),
     targets=targets,
     prepare=("debug", "config"),
+    downloads=(
+        Download(
+            what="its interface for plugins, by npm",
+            size_mb=63,
+            paths=downloaded,
+            package=package,
+            dependency="@opencode-ai/plugin",
+        ),
+    ),
     scratch=("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
     wakers=by_plugin,
 )

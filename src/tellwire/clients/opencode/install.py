@@ -20,14 +20,13 @@ SCREEN_NAMES = ("tui.json", "tui.jsonc")
 SCREEN_SCHEMA = {"$schema": "https://opencode.ai/tui.json"}
 SCREEN = f"{SERVER}/screen.js"
 """Not among the plugins of its server, all of which it loads."""
+FETCHED = ("node_modules", "package-lock.json", "bun.lock", "bun.lockb", ".gitignore", "package.json")
 
 
 def targets(place: InstallPlace, programs: Programs) -> list[Target]:
     """The file that is there, else `opencode.json`; the folder of plugins; and the same for its screen."""
-    config = place.env.get("XDG_CONFIG_HOME") or os.path.join(place.home, ".config")
-    folder = plugins = os.path.join(config, "opencode")
-    if place.scope == "project":
-        folder, plugins = place.project, os.path.join(place.project, ".opencode")
+    plugins = _plugins(place)
+    folder = place.project if place.scope == "project" else plugins
     path = _first(folder, NAMES) or os.path.join(folder, NAMES[0])
     screen = _first(plugins, SCREEN_NAMES) or os.path.join(plugins, SCREEN_NAMES[1])
     entries = (
@@ -45,6 +44,24 @@ def targets(place: InstallPlace, programs: Programs) -> list[Target]:
         ),
         plugin_target(os.path.join(plugins, SCREEN), SCREEN_ASSET, programs),
     ]
+
+
+def downloaded(place: InstallPlace) -> list[str]:
+    """What it makes beside its plugins when it fetches their interface."""
+    return [os.path.join(_plugins(place), name) for name in FETCHED]
+
+
+def package(place: InstallPlace) -> str:
+    """Where it notes what it has fetched."""
+    return os.path.join(_plugins(place), "package.json")
+
+
+def _plugins(place: InstallPlace) -> str:
+    """The folder around its plugins."""
+    if place.scope == "project":
+        return os.path.join(place.project, ".opencode")
+    config = place.env.get("XDG_CONFIG_HOME") or os.path.join(place.home, ".config")
+    return os.path.join(config, "opencode")
 
 
 def _first(folder: str, names: tuple[str, ...]) -> str:

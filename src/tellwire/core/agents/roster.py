@@ -145,6 +145,7 @@ def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
         terminal=terminal_of(agent) if agent.online else "",
         deaf=contact is not None and contact.is_deaf,
         unreached="" if found.reached else found.why,
+        doubt="" if contact is None else contact.doubt,
         waits=Waiting(context).why_oldest(agent) if agent.pending or agent.leased else "",
     )
 

@@ -11,12 +11,12 @@ from tellwire.core.limits import check_depth
 from tellwire.core.links.fanout import Words, admit_members, fan_out, is_person
 from tellwire.core.links.links import check_member, direct_link, live_link, open_link, resume
 from tellwire.core.mail.drafts import (
+    body_size,
     check_re,
     context_of,
     digest_of,
     known_request,
     sent_before,
-    size_of,
     ttl_of,
 )
 from tellwire.core.mail.notices import Post
@@ -119,7 +119,7 @@ def _words_of(operation: SendMessage, context: Context) -> Words:
     if not isinstance(body, str):
         check_depth(body, "body")
         body, is_json = msgspec.json.encode(body).decode(), True
-    size = size_of(body, limits.body_bytes_max, "body")
+    size = body_size(body, limits.body_bytes_max, is_json=is_json)
     extra = "" if operation.context is None else context_of(operation, limits)
     check_re(operation.re)
     return Words(

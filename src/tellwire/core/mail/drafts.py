@@ -24,6 +24,9 @@ Not a setting: applying an event must not depend on one. No client has that many
 """
 
 
+EMPTY_JSON = ("null", "{}", "[]")
+
+
 # -- the text -----------------------------------------------------------------------------------------
 
 
@@ -37,6 +40,17 @@ def size_of(text: str, bytes_max: int, what: str) -> int:
     if size > bytes_max:
         raise TellwireError("body_too_large", f"The {what} has {size} bytes; the limit is {bytes_max}.")
     return size
+
+
+def body_size(body: str, bytes_max: int, *, is_json: bool) -> int:
+    """The bytes of a body that says something.
+
+    Raises:
+        TellwireError: `bad_request`: it is empty; `body_too_large`.
+    """
+    if not body or body.isspace() or (is_json and body in EMPTY_JSON):
+        raise TellwireError("bad_request", "The message is empty.", "Say something in its body.")
+    return size_of(body, bytes_max, "body")
 
 
 def context_of(operation: SendMessage, limits: Limits) -> str:

@@ -42,6 +42,8 @@ class Contact(NamedTuple):
     """By which path each open hand-over went, by its call."""
     announced: Set[str] = frozenset()
     """Large messages that were announced to it."""
+    doubt: str = ""
+    """Why its client may not work with tellwire, by its version; empty if nothing is known against it."""
 
     @property
     def is_deaf(self) -> bool:

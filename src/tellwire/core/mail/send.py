@@ -18,7 +18,15 @@ from tellwire.core.links.chains import chained, hold_back
 from tellwire.core.links.fanout import apply_fan_out
 from tellwire.core.links.listeners import begin_listening
 from tellwire.core.links.sends import decide_link_send
-from tellwire.core.mail.drafts import check_re, context_of, digest_of, remember, sent_earlier, size_of, ttl_of
+from tellwire.core.mail.drafts import (
+    body_size,
+    check_re,
+    context_of,
+    digest_of,
+    remember,
+    sent_earlier,
+    ttl_of,
+)
 from tellwire.core.mail.routing import (
     ON_LINK,
     TO_SEVERAL,
@@ -53,7 +61,7 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
     to = operation.to if isinstance(operation.to, str) else ",".join(operation.to)
     body, is_json = (operation.body, False) if isinstance(operation.body, str) else _as_text(operation.body)
     extra = "" if operation.context is None else context_of(operation, limits)
-    size = size_of(body, limits.body_bytes_max, "body") + len(extra)
+    size = body_size(body, limits.body_bytes_max, is_json=is_json) + len(extra)
     ttl_s = limits.ttl_s if operation.ttl_s is None else ttl_of(operation.ttl_s, limits)
     check_re(operation.re)
     digest = digest_of(to, body)

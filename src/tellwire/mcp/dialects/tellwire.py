@@ -386,7 +386,7 @@ def say_agent(reply: AgentRecord, *, own: bool) -> Answer:
     who = f"You are {reply.name}" if own else f"{reply.name} ({in_line(reply.kind)}, {reply.status})"
     data = plain(reply)
     if own:
-        for key in ("paths", "deaf", "unreached", "waits"):
+        for key in ("paths", "deaf", "unreached", "waits", "doubt"):
             data.pop(key, None)  # it knows how it gets its mail, and pays for each word
     return Answer(f"{who}; capabilities: {words}.", data)
 

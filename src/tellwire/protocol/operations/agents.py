@@ -60,6 +60,8 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     """If it is online but cannot be reached now: why; otherwise empty."""
     waits: str = ""
     """Why its oldest waiting message has not been read yet, if it has waited longer than is normal."""
+    doubt: str = ""
+    """If the version of its client is not known to work: which, and why; otherwise empty."""
 
 
 class AgentList(Reply, frozen=True, kw_only=True):
