@@ -256,7 +256,7 @@ class SessionTracker:
         note = self._placement.take_note(session.agent) if is_heard else ""
         text = "\n\n".join(filter(None, (note, fetched.text)))
         answer = session.client.hooks.answer(event, text) if text else {}
-        line = session.glimpse_at(event) or fetched.line
+        line = session.preview_at(event) or fetched.line
         return (session.client.hooks.show(answer, line) if line else answer) or None
 
     async def place(self, agent: Agent, conversation: str, pane: str = "") -> Agent:

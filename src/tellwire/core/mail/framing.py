@@ -235,7 +235,7 @@ def page_chars(message: MessageRecord, room: int, *, offset: int, in_bytes: bool
     return len(rest.encode()[:room].decode(errors="ignore"))
 
 
-def remind(ids: Sequence[str]) -> str:
+def render_reminder(ids: Sequence[str]) -> str:
     """A pointer to messages that are in the context already, and have no answer yet."""
     return f"[tellwire: {', '.join(ids)} above came before this session was interrupted. Read on there.]"
 
@@ -265,25 +265,25 @@ def render_batch(
     lines = [f"[tellwire: {said}{hint}]", *rendered] if peers else list(rendered) or [NO_MESSAGES]
     if waiting > 0:
         ids = [found[1] for text in rendered if (found := _ID.match(text))]
-        lines.append(say_more(waiting, ids[-1] if ids else ""))
+        lines.append(render_more_waiting(waiting, ids[-1] if ids else ""))
     return "\n".join(lines)
 
 
-def say_more(waiting: int, last: str) -> str:
+def render_more_waiting(waiting: int, last: str) -> str:
     """That more waits, and how to get it: each time by other words, for clients that stop a call repeated."""
     more = "1 more message waits" if waiting == 1 else f"{waiting} more messages wait"
     call = f'get_messages(after="{_quotable(last)}")' if last else "get_messages again"
     return f"[tellwire: {more}; call {call}.]"
 
 
-def announce(message: MessageRecord, *, now: float, size: int) -> str:
+def render_large_notice(message: MessageRecord, *, now: float, size: int) -> str:
     """One line in place of a message that is too large to be shown now."""
     sender, place = _attribute(message.sender), f'get_messages(id="{_quotable(message.id)}", offset=0)'
     age = _age(now - message.sent_at)
     return f"[tellwire: a message from {sender}, {age} ago, has {size} characters; read it with {place}.]"
 
 
-def render_network(messages: Sequence[MessageRecord], *, reply_hint: bool = True) -> str:
+def render_agent_network(messages: Sequence[MessageRecord], *, reply_hint: bool = True) -> str:
     """The messages as the dialect `agent-network` tells them; only a message's first line is not indented."""
     if not messages:
         return NO_MESSAGES
@@ -499,7 +499,7 @@ WORDS_CHARS_MAX = 60
 SCANNED_CHARS_MAX = 1_000
 
 
-def glimpse(messages: Sequence[MessageRecord], *, large: Sequence[MessageRecord] = ()) -> str:
+def render_preview(messages: Sequence[MessageRecord], *, large: Sequence[MessageRecord] = ()) -> str:
     """Who, and the first words of the first message; how many more there are. Of a large one only who."""
     if not messages and not large:
         return ""
