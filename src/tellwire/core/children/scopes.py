@@ -94,7 +94,7 @@ def by_depth(state: State) -> list[tuple[str, Claim]]:
     return [(agent, claim) for _, agent, claim in sorted(found, key=lambda each: -each[0])]
 
 
-def may_write(
+def judge_write(
     state: State, agent: str, path: str, claims: Iterable[tuple[str, Claim]] | None = None
 ) -> WriteVerdict:
     """Whether an agent may write to a path (CHILD-5); `agent` is empty for who is none.
@@ -106,10 +106,10 @@ def may_write(
     """
     check_path(path)
     owner, claim = owner_of(state, path, claims) or ("", None)
-    return judge(state, agent, path, owner, claim)
+    return judge_claimed_write(state, agent, path, owner, claim)
 
 
-def judge(state: State, agent: str, path: str, owner: str, claim: Claim | None) -> WriteVerdict:
+def judge_claimed_write(state: State, agent: str, path: str, owner: str, claim: Claim | None) -> WriteVerdict:
     """Whether an agent may write to a path that is an owner's by a claim."""
     if owner and owner == agent:
         return WriteVerdict(True, "It is yours.", owner, claim)
@@ -123,11 +123,11 @@ def judge(state: State, agent: str, path: str, owner: str, claim: Claim | None) 
         reason = f"{path} belongs to {_name(state, owner)} ({claim.rule})."
         return WriteVerdict(False, f"{reason} Ask it, or do something else.", owner, claim)
     if scoped:
-        return WriteVerdict(False, outside(state, agent, path), owner, claim)
+        return WriteVerdict(False, explain_out_of_scope(state, agent, path), owner, claim)
     return WriteVerdict(True, "Nobody has claimed it.")
 
 
-def outside(state: State, agent: str, path: str) -> str:
+def explain_out_of_scope(state: State, agent: str, path: str) -> str:
     """The refusal for a path that a scoped agent was not given."""
     writable = [claim.rule.path for claim in claims_of(state, agent) if claim.rule.access == "write"]
     where = f"You may write in {', '.join(writable)} only" if writable else "You may not write anywhere"
@@ -297,7 +297,7 @@ def holding(state: State, agent: Agent, context: Context) -> tuple[str, str]:
 def decide_who_owns(state: State, operation: WhoOwns, context: Context) -> Decision:
     """Who owns a path, and whether the caller may write there."""
     path = check_path(operation.path)
-    verdict = may_write(state, context.caller.agent, path)
+    verdict = judge_write(state, context.caller.agent, path)
     readers = [
         agent.name
         for agent in state.agents.values()
