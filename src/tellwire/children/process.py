@@ -155,12 +155,12 @@ def terminate(process: str, grace_s: float = GRACE_S) -> None:
 
 def clean_up(launch_folder: Path, name: str, process: str) -> None:
     """Leave nothing behind: the window, if it is still this child's and no later one's, and the folder."""
-    if name and str(pid_in(process)) in _panes(launch_folder.parent, name):
+    if name and str(pid_in(process)) in _pane_pids(launch_folder.parent, name):
         tmux(launch_folder.parent, "kill-session", "-t", f"={window_of(name)}")
     shutil.rmtree(launch_folder, ignore_errors=True)
 
 
-def _panes(folder: Path, name: str) -> set[str]:
+def _pane_pids(folder: Path, name: str) -> set[str]:
     """The processes that a window of that name has, or had."""
     return set(tmux(folder, "list-panes", "-s", "-t", f"={window_of(name)}", "-F", "#{pane_pid}").split())
 
@@ -185,7 +185,7 @@ def attach_words(folder: Path, name: str) -> list[str]:
     return ["tmux", "-S", str(folder / "tmux"), "attach-session", "-t", f"={window_of(name)}"]
 
 
-def _gate(launch: ChildLaunch) -> list[str]:
+def _gate_command(launch: ChildLaunch) -> list[str]:
     return [sys.executable, "-I", "-S", str(GATE), str(launch.folder)]
 
 
@@ -193,7 +193,7 @@ def _start_headless(launch: ChildLaunch) -> PausedProcess:
     path = launch.folder / OUTPUT
     with _open_append(path) as output, _open_append(launch.folder / ERRORS) as errors:
         child = subprocess.Popen(
-            _gate(launch),
+            _gate_command(launch),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
@@ -201,7 +201,7 @@ def _start_headless(launch: ChildLaunch) -> PausedProcess:
             start_new_session=True,
         )
     _CHILDREN[child.pid] = child
-    return PausedProcess(_key(child.pid), str(path))
+    return PausedProcess(_process_key(child.pid), str(path))
 
 
 def _open_append(path: Path) -> BinaryIO:
@@ -227,7 +227,7 @@ def _start_in_tmux(launch: ChildLaunch) -> PausedProcess:
     folder = launch.folder.parent
     conf = folder / "tmux.conf"
     conf.write_text(TMUX_CONF, encoding="utf-8")
-    left = _panes(folder, launch.name)
+    left = _pane_pids(folder, launch.name)
     if left and not left & {str(pid_in(process)) for process in launch.others}:  # of one that is no more
         tmux(folder, "kill-session", "-t", f"={window_of(launch.name)}")
     words = [
@@ -253,7 +253,7 @@ def _start_in_tmux(launch: ChildLaunch) -> PausedProcess:
             str(conf),
             *words,
             "--",
-            *_gate(launch),
+            *_gate_command(launch),
         ],
         env=plain_of(launch.env),  # the server outlives this child: it gets no key of it
         cwd="/",
@@ -264,10 +264,10 @@ def _start_in_tmux(launch: ChildLaunch) -> PausedProcess:
     )
     if done.returncode != 0:
         raise StartError(f"tmux: {done.stderr.strip()[:400]}")
-    return PausedProcess(_key(int(done.stdout.strip())), f"{TMUX_PREFIX}{launch.name}")
+    return PausedProcess(_process_key(int(done.stdout.strip())), f"{TMUX_PREFIX}{launch.name}")
 
 
-def _key(pid: int) -> str:
+def _process_key(pid: int) -> str:
     process = read_process(pid)
     if process is None:
         raise StartError("It ended at once.")

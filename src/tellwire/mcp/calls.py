@@ -85,7 +85,7 @@ class Calls:
     async def call(self, tool: Tool, arguments: dict[str, Any], request: ToolRequest) -> Answer:
         """Carry a call out; a refusal is an answer too, for the model to read."""
         try:
-            operation, wait_s = form_of(tool).parse(arguments, self._extra(tool, request))
+            operation, wait_s = form_of(tool).parse(arguments, self._retry_fields(tool, request))
             if self._dialect.joins or SCRIPT not in operation.callers:
                 await self._membership.ensure()
             answer = await self._carry_out(tool, operation, wait_s, request)
@@ -100,7 +100,7 @@ class Calls:
             answer = with_waiting(answer, len(agent.pending))
         return f2.as_json(answer) if self._dialect.name == "f2" else answer
 
-    def _extra(self, tool: Tool, request: ToolRequest) -> dict[str, Any]:
+    def _retry_fields(self, tool: Tool, request: ToolRequest) -> dict[str, Any]:
         """What a repeat of the same line has in common with the first: it makes a repeat harmless."""
         if tool.operation.repeats:
             return {"key": f"{request.birth_us:x}-{self._session.hello.instance[:16]}-{request.number}"}
@@ -231,7 +231,7 @@ class Calls:
             chars = operation.chars or self._limits.take_chars_max
             at = operation.offset
             chars = page_chars(reply.messages[0], chars, offset=at, in_bytes=operation.in_bytes)
-            return self._counted(
+            return self._count_labelled(
                 answers.render_message_page(reply, operation, voice, now=now, chars=chars), voice
             )
         if self._dialect.name == "f2":
@@ -239,7 +239,7 @@ class Calls:
         if self._dialect.name == "agent-network":
             return network.render_taken(reply, now=now)
         answer = answers.render_taken(reply, voice, now=now)
-        return self._counted(answer, voice) if reply.messages else answer
+        return self._count_labelled(answer, voice) if reply.messages else answer
 
     def _voice(self) -> Voice:
         agent, judge = self._session.agent, self._session.judge
@@ -249,7 +249,7 @@ class Calls:
             return voice
         return voice._replace(label=judge.labels.label_of(agent), told=judge.labels.has_rule(agent))
 
-    def _counted(self, answer: Answer, voice: Voice) -> Answer:
+    def _count_labelled(self, answer: Answer, voice: Voice) -> Answer:
         agent, judge = self._session.agent, self._session.judge
         if agent is not None and voice.label:
             judge.labels.count(agent, len(answer.text), ruled=not voice.told)

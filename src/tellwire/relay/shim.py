@@ -262,15 +262,15 @@ class Shim:
 
     def run(self) -> None:
         """Pump until the client is gone."""
-        while not self.is_over():
+        while not self.is_finished():
             if self.broker.socket is None:
-                self.reach()
+                self.connect_or_start()
             self.step()
             if self.lines.open or self.fallback is not None:
                 self.check_silence()
         self.client.write()
 
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the client has closed its end and all is said."""
         broker = self.broker
         if not self.client.ended:
@@ -313,7 +313,7 @@ class Shim:
                 broker.write()
                 self.read_broker()
             except OSError:
-                self.lose()
+                self.on_connection_lost()
 
     def check_silence(self) -> None:
         """No line waits for ever for a broker that says nothing."""
@@ -386,20 +386,20 @@ class Shim:
             self.heard_at = time.monotonic()
             if not self.broker.is_ready:
                 self.lost_at = self.heard_at
-        if self.fallback is not None and self.fallback.late and self.repeat(text):
+        if self.fallback is not None and self.fallback.late and self.resume_repeated(text):
             return
-        self.pass_on(self.lines.add(text, too_long=too_long))
+        self.forward(self.lines.add(text, too_long=too_long))
 
-    def pass_on(self, number: int) -> None:
+    def forward(self, number: int) -> None:
         """Send a line, if somebody is there to send it to; else it goes with the greeting."""
         if self.broker.is_ready:
             self.send(number)
             try:
                 self.broker.write()
             except OSError:
-                self.lose()
+                self.on_connection_lost()
 
-    def repeat(self, text: bytes) -> bool:
+    def resume_repeated(self, text: bytes) -> bool:
         """Whether a line makes a call again that was given up: it goes on under the number of the first."""
         fallback = self.make_fallback()
         found = fallback.find_repeated(text)
@@ -413,7 +413,7 @@ class Shim:
         self.lines.open[number] = late.line
         if late.greeting != self.greetings:
             late.greeting = self.greetings
-            self.pass_on(number)
+            self.forward(number)
         return True
 
     # -- the broker
@@ -428,11 +428,11 @@ class Shim:
         if data is None:
             return
         if not data:
-            self.lose()
+            self.on_connection_lost()
             return
         self.heard_at = time.monotonic()
         if self.is_untold:
-            self.lose()  # the next greeting tells it, and what is open goes with that
+            self.on_connection_lost()  # the next greeting tells it, and what is open goes with that
             return
         lines = self.broker.split(data)
         if lines and self.broker.is_greeting:
@@ -456,7 +456,7 @@ class Shim:
                 self.client.outgoing.append((number, shown + b"\n"))
         self.client.write()
 
-    def lose(self) -> None:
+    def on_connection_lost(self) -> None:
         """The connection is broken; nothing else is lost."""
         now = time.monotonic()
         self.retry_at = 0.0
@@ -474,7 +474,7 @@ class Shim:
 
     # -- finding a broker, or starting one
 
-    def reach(self) -> None:
+    def connect_or_start(self) -> None:
         """Try to connect; if nobody listens, see to it that a broker is started."""
         now = time.monotonic()
         starter = self.starter
@@ -486,14 +486,14 @@ class Shim:
             self.broker.connect()
         except OSError:
             if self.is_wanted() or self.is_starting():
-                self.start()
+                self.start_broker()
             else:
                 self.retry_at = now + IDLE_RETRY_MS / 1_000
         else:
             self.broker.outgoing += self.hello()
             self.is_untold = False
 
-    def start(self) -> None:
+    def start_broker(self) -> None:
         """See to it that a broker is started; returns at once."""
         if self.starter is None:
             from tellwire.relay.starter import Starter  # noqa: PLC0415 - hardly ever needed

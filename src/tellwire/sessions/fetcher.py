@@ -67,11 +67,11 @@ class MailFetcher:
             log.warning("mail could not be handed over: %s", error)
             return FetchedText()
         except asyncio.CancelledError:
-            self._return(session.agent, call)  # behind the lease, which nobody waits for any more
+            self._return_lease(session.agent, call)  # behind the lease, which nobody waits for any more
             raise
         now, agent = self._mesh.state.now, self._mesh.state.agents[session.agent]
         label = self.labels.label_of(agent)
-        told = self.labels.has_rule(agent, _uncut(session), session.client.cut_mark)
+        told = self.labels.has_rule(agent, _transcript_to_measure(session), session.client.cut_mark)
         fresh = _mark_repeats(taken.messages, self._find_known(session, taken.messages, prompt))
         parts = [render_message(each, now=now, label=label) for each in fresh]
         large = [each for each in taken.large if each.id not in session.leases.announced]
@@ -87,7 +87,7 @@ class MailFetcher:
         behind = taken.waiting - len(taken.large) if taken.messages else 0
         text = render_batch(parts, waiting=behind, told=told, label=label) if parts else ""
         if taken.messages:
-            self.labels.count(agent, len(text), _uncut(session), ruled=not told)
+            self.labels.count(agent, len(text), _transcript_to_measure(session), ruled=not told)
         return FetchedText(text, call, render_preview(taken.messages, large=large))
 
     async def fetch_to_wake(self, session: ClientSession, channel: str, path: str) -> FetchedText:
@@ -107,9 +107,9 @@ class MailFetcher:
     def give_back(self, session: ClientSession, call: str) -> None:
         """What was fetched by a call did not reach the client."""
         if session.open.pop(call, None) is not None:
-            self._return(session.agent, call)
+            self._return_lease(session.agent, call)
 
-    def _return(self, name: str, call: str) -> None:
+    def _return_lease(self, name: str, call: str) -> None:
         agent = self._mesh.state.agents.get(name)
         if agent is not None:
             self._mesh.submit_own(ReturnLease(agent.id, agent.session, call))
@@ -121,7 +121,7 @@ class MailFetcher:
         self._remembered.save(agent, session)
         self._evidence.watch(session)
 
-    def recall(self, agent: Agent, session: ClientSession) -> None:
+    def restore_leases(self, agent: Agent, session: ClientSession) -> None:
         """Go on with the leases that an earlier broker gave this session."""
         before = self._remembered.load(agent, session.client.kind)
         for call in agent.calls:
@@ -186,7 +186,7 @@ def _leased_to(agent: Agent, call: str) -> list[str]:
     return [format_id("m", seq) for seq, receipt in agent.leased.items() if receipt.lease == lease]
 
 
-def _uncut(session: ClientSession) -> str:
+def _transcript_to_measure(session: ClientSession) -> str:
     """The transcript by which to tell how much was said, for a client that does not report cuts."""
     return "" if session.client.tells_cuts else session.transcript
 

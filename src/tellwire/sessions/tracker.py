@@ -104,7 +104,7 @@ class KnownSessions:
             before = self.remembered.load(agent, record.kind)
             if before is not None:
                 before.restore(session)
-            self._fetcher.recall(agent, session)
+            self._fetcher.restore_leases(agent, session)
             self._evidence.read_ahead(session)
             if session.open:
                 self._evidence.watch(session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tellwire.core.children.scopes import (
-    by_depth,
+    claims_by_depth,
     claims_of,
     explain_out_of_scope,
     is_scoped,
@@ -44,7 +44,7 @@ def guard_of(state: State, agent: str) -> Guard:
     scoped = is_scoped(state, agent)
     own = [claim.rule for claim in claims_of(state, agent) if claim.rule.access == "write"]
     rules: list[GuardRule] = []
-    for owner, claim in by_depth(state):
+    for owner, claim in claims_by_depth(state):
         rule = claim.rule
         if not scoped or any(overlaps(rule, each) for each in own):
             verdict = judge_claimed_write(state, agent, PLACE, owner, claim)
@@ -56,4 +56,4 @@ def is_guarded(state: State, agent: str) -> bool:
     """Whether there is anything that an agent may not write."""
     if is_scoped(state, agent):
         return True
-    return any(owner != agent for owner, _ in by_depth(state))
+    return any(owner != agent for owner, _ in claims_by_depth(state))

@@ -205,7 +205,7 @@ def render_message(message: MessageRecord, *, now: float, reader: str = "", labe
     if message.sender == SYSTEM:
         return _notice(message)
     text = neutralise(_text_of(message.body))
-    return _framed(message, text, now=now, reader=reader, label=label)
+    return _frame(message, text, now=now, reader=reader, label=label)
 
 
 def render_page(
@@ -223,7 +223,7 @@ def render_page(
     # A page may begin anywhere, so what the cut has laid bare is broken as well; the length stays.
     page = neutralise(text[start:end])
     part = f"{start}-{end}/{total}"
-    framed = _framed(message, page, now=now, part=part, with_context=is_last, label=label)
+    framed = _frame(message, page, now=now, part=part, with_context=is_last, label=label)
     return framed, end if end < total else 0, total
 
 
@@ -316,7 +316,7 @@ def render_agent_network(messages: Sequence[MessageRecord], *, reply_hint: bool 
 # -- the frame ----------------------------------------------------------------------------------------
 
 
-def _framed(
+def _frame(
     message: MessageRecord,
     text: str,
     *,
@@ -504,20 +504,20 @@ def render_preview(messages: Sequence[MessageRecord], *, large: Sequence[Message
     if not messages and not large:
         return ""
     first, more = [*messages, *large][0], len(messages) + len(large) - 1
-    words = _words(first.body) if messages else "a large message"
-    line = f"tellwire: {_line(first.sender)}: {words}" if first.sender else f"tellwire: {words}"
+    words = _first_words(first.body) if messages else "a large message"
+    line = f"tellwire: {_one_line(first.sender)}: {words}" if first.sender else f"tellwire: {words}"
     return f"{line} (and {more} more)" if more else line
 
 
-def _words(body: object) -> str:
+def _first_words(body: object) -> str:
     text = body if isinstance(body, str) else msgspec.json.encode(body).decode()
-    words = neutralise(_line(text[:SCANNED_CHARS_MAX]))
+    words = neutralise(_one_line(text[:SCANNED_CHARS_MAX]))
     if len(words) > WORDS_CHARS_MAX or len(text) > SCANNED_CHARS_MAX:
         return words[: WORDS_CHARS_MAX - 1].rstrip() + "…"
     return words
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     """One line without anything that a terminal would obey."""
     plain = "".join(each if not category(each).startswith(("C", "Z")) else " " for each in text)
     return " ".join(plain.split())
