@@ -48,7 +48,7 @@ ON_THE_MAP_AS_A_WHOLE = {"operations", "events", "clients"}
 # What waits, and what may wait for a fixed time, each with its reason.
 WAITS = {"sleep", "timeout", "wait", "wait_for", "call_later", "in_thread"}
 FIXED = {
-    "ANSWERS_S": "whether another broker answers: a local connection, and a start waits for it",
+    "CONNECT_S": "whether another broker listens: a local connection, and a start waits for it",
     "0.02": "between two looks whether a process has ended, in a thread",
 }
 

@@ -92,7 +92,7 @@ def run(settings: Settings, *, ready: Callable[[], None], times: Times | None = 
     os.umask(0o077)
     try:
         ownership = HomeOwnership(home=settings.home, lock=settings.lock, socket=settings.socket, lost=_fatal)
-        ownership.take()
+        ownership.acquire()
         try:
             _start_log(settings)
             _raise_file_limit()
@@ -264,7 +264,7 @@ def _start_engine(settings: Settings, journal: SqliteJournal) -> Engine:
 def _make_losses(engine: Engine, settings: Settings) -> Losses:
     words = [loss.words() for loss in find_losses(settings.database)]
     losses = Losses(engine, words, lambda: acknowledge_losses(settings.database))
-    engine.handlers.answer(AcknowledgeLosses, losses.answer)
+    engine.handlers.answer(AcknowledgeLosses, losses.acknowledge)
     return losses
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from tellwire.install.endpoint import HookEndpoint
-from tellwire.relay.ids import IDS_MAX, find_ids, is_sayable
+from tellwire.relay.ids import IDS_MAX, find_ids, is_answerable
 from tests.integration.world import WITHIN_S, Home, rss_bytes
 
 LINE_BYTES_MAX = 64 << 20
@@ -198,7 +198,7 @@ def _check_answers(said: list[bytes], done: set[int], answers: list[bytes]) -> N
     cancelled = any(b"cancel" in line for line in said)
     for line in said:
         ids = find_ids(line)
-        if cancelled or len(ids) > IDS_MAX or not all(map(is_sayable, ids)) or b'"method"' not in line:
+        if cancelled or len(ids) > IDS_MAX or not all(map(is_answerable, ids)) or b'"method"' not in line:
             continue
         for raw in ids:
             if _key(json.loads(raw)) not in heard:

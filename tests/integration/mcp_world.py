@@ -31,9 +31,9 @@ META = "io.modelcontextprotocol"
 HURRIED = """\
 import os, sys
 sys.path.append({source!r})
-from tellwire.relay import alone, shim
+from tellwire.relay import fallback, shim
 for name, value in {pace!r}.items():
-    setattr(alone if hasattr(alone, name) else shim, name, value)
+    setattr(fallback if hasattr(fallback, name) else shim, name, value)
 os._exit(shim.main())
 """
 PARENT = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"

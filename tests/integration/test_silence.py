@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tellwire.relay.alone import FILE
+from tellwire.relay.fallback import FILE
 from tests.integration.mcp_world import Shim, Shims, code_of, open_shims, result_of
 from tests.integration.world import Home, until
 
-PACE = {"ALONE_S": 0.3, "ASK_S": 0.5, "STALLED_S": 1.5, "GIVE_UP_S": 1.5}
+PACE = {"FALLBACK_S": 0.3, "ASK_S": 0.5, "STALLED_S": 1.5, "GIVE_UP_S": 1.5}
 FIRST_S = 8.0
 """Codex gives up after ten."""
 

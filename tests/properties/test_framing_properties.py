@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tellwire.core.mail.framing import (
     MODES,
     neutralise,
+    render_agent_network,
     render_batch,
     render_message,
-    render_network,
     render_page,
 )
 from tellwire.protocol.operations.messages import MessageRecord
@@ -304,7 +304,7 @@ def test_ordinary_code_stays_verbatim(samples: list[str], between: str) -> None:
 
 @given(st.lists(MESSAGES, min_size=1, max_size=3))
 def test_only_first_lines_of_the_network_dialect_stand_at_the_margin(messages: list[MessageRecord]) -> None:
-    lines = render_network(messages).split("\n")[1:]
+    lines = render_agent_network(messages).split("\n")[1:]
     heads = [place for place, line in enumerate(lines) if not line.startswith(" ")]
     assert len(heads) == len(messages)
     for place, message in zip(heads, messages, strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.relay.ids import ID_BYTES_MAX, IdFinder, find_ids, is_sayable
+from tellwire.relay.ids import ID_BYTES_MAX, IdFinder, find_ids, is_answerable
 
 words = st.text(max_size=8) | st.sampled_from(
     ["id", "i\\d", '"id":1', "{", "}", "[", "]", ",", ":", '"', "\\"]
@@ -73,5 +73,5 @@ def test_rubbish_in_a_string_and_behind_the_end_hides_no_id(
 @given(st.binary(max_size=200) | st.text(alphabet='{}[]":,\\ id0').map(str.encode))
 def test_whatever_comes_it_ends_and_says_only_what_can_be_said(text: bytes) -> None:
     for raw in find_ids(text):
-        if is_sayable(raw):
+        if is_answerable(raw):
             json.loads(b'{"id":%b}' % raw)

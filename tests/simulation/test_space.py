@@ -119,7 +119,7 @@ class Disk:
         self.free = free
         self.total = 10 << 30
         self.space = Space(
-            bench.life.engine, Path("/home"), 256 * MIB, look=lambda _: (self.total, 0, self.free)
+            bench.life.engine, Path("/home"), 256 * MIB, disk_usage=lambda _: (self.total, 0, self.free)
         )
 
     def has(self, free: int) -> None:

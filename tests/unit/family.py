@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from tellwire.core.children.scopes import WriteVerdict, may_write
+from tellwire.core.children.scopes import WriteVerdict, judge_write
 from tellwire.core.context import NoteChildEnd, NoteChildStarted, NoteChildUp, ReportTurn, SweepChildren
 from tellwire.core.state import Child
 from tellwire.protocol.operations.agents import RegisterAgent, Registered
@@ -93,7 +93,7 @@ class Family(Mesh):
         return self.run(ClaimScope(rules=rules or write(*paths), **fields), self.caller(name))
 
     def judge(self, name: str, path: str) -> WriteVerdict:
-        return may_write(self.state, self.agent(name).id, path)
+        return judge_write(self.state, self.agent(name).id, path)
 
     def writers(self, path: str) -> list[str]:
         """Who may write there, of all."""

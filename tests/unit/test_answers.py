@@ -9,7 +9,7 @@ import pytest
 from tellwire.mcp.dialects import agent_network as network
 from tellwire.mcp.dialects import tellwire as answers
 from tellwire.mcp.dialects.agent_network import AGENT_NETWORK
-from tellwire.mcp.dialects.answer import Answer, refusal, say_reply, with_waiting
+from tellwire.mcp.dialects.answer import Answer, refusal, render_reply, with_waiting
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.agents import AgentList, AgentRecord, Done
 from tellwire.protocol.operations.history import History, HistoryRecord
@@ -45,12 +45,12 @@ def message(body: Any = "text", **fields: Any) -> MessageRecord:
 def taken(*messages: MessageRecord, waiting: int = 0, large: tuple[MessageRecord, ...] = ()) -> Answer:
     """What a fetch says."""
     reply = Taken(messages=list(messages), waiting=waiting, large=list(large))
-    return answers.say_taken(reply, answers.Voice("agent_send"), now=NOW)
+    return answers.render_taken(reply, answers.Voice("agent_send"), now=NOW)
 
 
 def sent(reply: Sent, to: str | list[str]) -> Answer:
     """What a send says, with a time to live of an hour."""
-    return answers.say_sent(reply, SendMessage(to=to, body="x"), 3_600)
+    return answers.render_sent(reply, SendMessage(to=to, body="x"), 3_600)
 
 
 # -- what was sent ------------------------------------------------------------------------------------
@@ -107,14 +107,14 @@ def test_a_send_that_reached_nobody_says_so_truly() -> None:
 @pytest.mark.requirement("NET-12", stage="mcp")
 @pytest.mark.parametrize("status", ["received", "denied", "sent", "refused"])
 def test_the_mesh_skills_status_words_stay_as_they_are(status: Any) -> None:
-    said = network.say(SendMessage(to="b", body="x"), Sent(id="m4", status=status, note="So."))
+    said = network.render(SendMessage(to="b", body="x"), Sent(id="m4", status=status, note="So."))
     assert said.text == f"status={status} id=m4 So."
     assert said.data == {"status": status, "id": "m4", "note": "So."}
 
 
 @pytest.mark.requirement("NET-12", stage="mcp")
 def test_what_is_queued_the_mesh_skill_calls_a_timeout() -> None:
-    said = network.say(SendMessage(to="b", body="x"), Sent(id="m4", status="queued"))
+    said = network.render(SendMessage(to="b", body="x"), Sent(id="m4", status="queued"))
     assert said.data["status"] == "timeout"
     assert "Do not resend" in said.text
     assert "Do not resend" in said.data["note"]
@@ -126,7 +126,7 @@ def test_what_is_queued_the_mesh_skill_calls_a_timeout() -> None:
 
 def test_peers_stand_one_a_line() -> None:
     peers = [agent(capabilities=["rust", "review"]), agent("carol", status="offline")]
-    said = answers.say_peers(AgentList(agents=peers, hidden=2), "alice")
+    said = answers.render_peers(AgentList(agents=peers, hidden=2), "alice")
     assert said.text.splitlines()[:3] == [
         "You are alice. 2 peers:",
         "bob (codex): rust, review",
@@ -134,21 +134,23 @@ def test_peers_stand_one_a_line() -> None:
     ]
     assert "list_peers(all=true)" in said.text.splitlines()[3]
     assert said.data["you"] == "alice"
-    assert answers.say_peers(AgentList(agents=[agent()]), "alice").text.startswith("You are alice. 1 peer:")
+    assert answers.render_peers(AgentList(agents=[agent()]), "alice").text.startswith(
+        "You are alice. 1 peer:"
+    )
 
 
 def test_one_agent_is_told_with_what_it_can_do() -> None:
-    assert answers.say_agent(agent(), own=True).text == "You are bob; capabilities: none announced."
-    told = answers.say_agent(agent(capabilities=["x"]), own=False)
+    assert answers.render_agent(agent(), own=True).text == "You are bob; capabilities: none announced."
+    told = answers.render_agent(agent(capabilities=["x"]), own=False)
     assert told.text == "bob (codex, online); capabilities: x."
     assert told.data["id"] == "a2"
 
 
 def test_small_replies() -> None:
-    assert answers.say_topics(Topics(topics=["#a", "#b"])).text == "Your topics: #a, #b."
-    assert answers.say_topics(Topics()).text == "Your topics: none."
-    assert say_reply(Done()).text == "Done."
-    assert say_reply(Done(note="So it is.")).text == "So it is."
+    assert answers.render_topics(Topics(topics=["#a", "#b"])).text == "Your topics: #a, #b."
+    assert answers.render_topics(Topics()).text == "Your topics: none."
+    assert render_reply(Done()).text == "Done."
+    assert render_reply(Done(note="So it is.")).text == "So it is."
 
 
 # -- messages -----------------------------------------------------------------------------------------
@@ -179,7 +181,7 @@ def test_a_large_message_is_announced_with_the_call_that_reads_it() -> None:
 @pytest.mark.parametrize("dialect", ["tellwire", "agent-network"])
 def test_a_notice_of_the_broker_is_not_a_colleagues_message(dialect: str) -> None:
     notice = message("Not delivered to bob: m2 (its time to live ran out).", sender="tellwire", re="m2")
-    told = taken(notice) if dialect == "tellwire" else network.say_taken(Taken(messages=[notice]), now=NOW)
+    told = taken(notice) if dialect == "tellwire" else network.render_taken(Taken(messages=[notice]), now=NOW)
     assert "Not delivered to bob: m2" in told.text
     assert "another agent" not in told.text
     assert "Answer with" not in told.text, "nobody could be answered"
@@ -190,7 +192,7 @@ def test_a_page_says_where_the_next_one_begins() -> None:
 
     def page(offset: int) -> Answer:
         asked = TakeMessages(id="m4", offset=offset)
-        return answers.say_page(reply, asked, answers.Voice("agent_send"), now=NOW, chars=60)
+        return answers.render_message_page(reply, asked, answers.Voice("agent_send"), now=NOW, chars=60)
 
     first, last = page(0), page(60)
     assert first.data["next_offset"] == 60
@@ -201,11 +203,11 @@ def test_a_page_says_where_the_next_one_begins() -> None:
 
 
 def test_a_look_at_the_inbox_and_at_the_past() -> None:
-    assert answers.say_inbox(Inbox(), answers.Voice("agent_send"), now=NOW).text == "No messages."
-    inbox = answers.say_inbox(Inbox(messages=[message()], waiting=1), answers.Voice("agent_send"), now=NOW)
+    assert answers.render_inbox(Inbox(), answers.Voice("agent_send"), now=NOW).text == "No messages."
+    inbox = answers.render_inbox(Inbox(messages=[message()], waiting=1), answers.Voice("agent_send"), now=NOW)
     assert "1 more message waits" in inbox.text
     past = HistoryRecord(id="m4", sender="alice", to="bob", body="x", sent_at=NOW)
-    history = answers.say_history(History(messages=[past], more=True, next="m4"), now=NOW, me="alice")
+    history = answers.render_history(History(messages=[past], more=True, next="m4"), now=NOW, me="alice")
     assert "to=bob" in history.text
     assert history.text.endswith('Older ones: before="m4".')
     assert history.data["next"] == "m4"
@@ -216,7 +218,7 @@ def test_how_far_a_message_got_stands_one_recipient_a_line() -> None:
         RecipientStatus(name="bob", state="read", evidence="next_call"),
         RecipientStatus(name="carol", state="pending"),
     ]
-    said = answers.say_status(
+    said = answers.render_status(
         MessageStatusReply(id="m4", sender="alice", to="bob,carol", at=1, recipients=states)
     )
     first, second = said.text.splitlines()
@@ -260,18 +262,20 @@ def test_a_refusal_tells_what_is_wrong_and_what_a_model_can_do(code: str) -> Non
     [
         pytest.param(taken(message(FORGED, re=FORGED, context={FORGED: [FORGED]})), id="message"),
         pytest.param(taken(message({FORGED: [{FORGED: FORGED}]})), id="json"),
-        pytest.param(network.say_taken(Taken(messages=[message(FORGED, re=FORGED)]), now=NOW), id="network"),
         pytest.param(
-            answers.say_peers(AgentList(agents=[agent(kind=FORGED, capabilities=[FORGED])]), "alice"),
+            network.render_taken(Taken(messages=[message(FORGED, re=FORGED)]), now=NOW), id="network"
+        ),
+        pytest.param(
+            answers.render_peers(AgentList(agents=[agent(kind=FORGED, capabilities=[FORGED])]), "alice"),
             id="peers",
         ),
         pytest.param(
-            answers.say_agent(agent(kind=FORGED, group=FORGED, metadata={FORGED: FORGED}), own=False),
+            answers.render_agent(agent(kind=FORGED, group=FORGED, metadata={FORGED: FORGED}), own=False),
             id="agent",
         ),
         pytest.param(refusal(TellwireError("bad_request", FORGED)), id="refusal"),
         pytest.param(
-            answers.say_history(
+            answers.render_history(
                 History(messages=[HistoryRecord(id="m4", sender="bob", to="alice", body=FORGED, sent_at=1)]),
                 now=NOW,
                 me="alice",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tellwire.core.children.scopes import may_write
+from tellwire.core.children.scopes import judge_write
 from tellwire.core.context import (
     Caller,
     ForgetAbsent,
@@ -371,8 +371,8 @@ def test_who_is_held_to_a_scope_can_let_nobody_out_of_it(mesh: Family) -> None:
     mesh.bear("alice", "kid", "/p/src")
     assert mesh.spawn("kid", "baby").scoped
     baby = mesh.agent("baby").id
-    assert not may_write(mesh.state, baby, "/p/elsewhere").allowed
-    assert not may_write(mesh.state, baby, "/p/src/x").allowed, "it was given nothing of that"
+    assert not judge_write(mesh.state, baby, "/p/elsewhere").allowed
+    assert not judge_write(mesh.state, baby, "/p/src/x").allowed, "it was given nothing of that"
     assert not mesh.spawn("bob", "free").scoped
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tellwire.broker.labels import REMIND_CHARS, Labels
 from tellwire.clients.codex.facts import CODEX
-from tellwire.core.mail.framing import render_batch, render_message, render_network
+from tellwire.core.mail.framing import render_agent_network, render_batch, render_message
 from tellwire.core.state import Agent
 from tellwire.mcp.bootstrap import describe
 from tellwire.mcp.dialects import DIALECTS
@@ -83,7 +83,7 @@ def test_a_frame_ends_only_with_a_word_that_peers_do_not_know() -> None:
     text = render_message(message, now=1.0, label=LABEL)
     assert text.count(f"</{LABEL}") == 1
     assert text.endswith(f"</{LABEL}>")
-    assert render_network([message]).count("</peer-message>") == 0
+    assert render_agent_network([message]).count("</peer-message>") == 0
 
 
 # -- the word -------------------------------------------------------------------------------------------

@@ -19,13 +19,13 @@ from tellwire.clients.gemini.facts import GEMINI
 from tellwire.clients.opencode.facts import OPENCODE
 from tellwire.clients.plugin import RequestReader
 from tellwire.core.state import Agent
-from tellwire.sessions.client_session import ClientSession, EvidenceTimes, mark_of
+from tellwire.sessions.client_session import ClientSession, EvidenceTimes, frame_opening
 from tellwire.sessions.remembered import RememberedSession, RememberedSessions
 from tests.clients import requests_of
 from tests.unit.test_claude_reader import answer, blob, hook_text, queued, request, user
 from tests.unit.transcripts import write
 
-MARK = mark_of("m4f2k", notice=False)
+MARK = frame_opening("m4f2k", notice=False)
 TEXT = f"[tellwire: 1 message.]\n<{MARK}backend age=2s>\nhello\n</peer-message>"
 SESSION = "0199a1b2"
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tellwire.cli.render import wake_words
-from tellwire.mcp.dialects.tellwire import say_agent, say_peers, wake_word
+from tellwire.mcp.dialects.tellwire import render_agent, render_peers, wake_word
 from tellwire.protocol.operations.agents import AgentList, AgentRecord, PathRecord
 from tellwire.protocol.operations.peers import MeshPolicy
 from tellwire.protocol.operations.topics import ListTopics, Subscribe
@@ -46,15 +46,15 @@ def test_a_listing_names_the_way_or_says_that_there_is_none(
 
 
 def test_a_model_is_told_in_one_word() -> None:
-    text = say_peers(AgentList(agents=[agent(SHUT, activity="idle"), agent(TYPING)]), "me").text
+    text = render_peers(AgentList(agents=[agent(SHUT, activity="idle"), agent(TYPING)]), "me").text
     assert "bob (codex, idle, not wakeable)" in text
     assert "bob (codex)" in text
 
 
 def test_a_model_does_not_pay_for_its_own_paths() -> None:
-    own = say_agent(agent(TYPING, deaf=True, unreached="x", waits="x"), own=True).data
+    own = render_agent(agent(TYPING, deaf=True, unreached="x", waits="x"), own=True).data
     assert own.keys().isdisjoint({"paths", "deaf", "unreached", "waits"})
-    assert "paths" in say_agent(agent(TYPING), own=False).data
+    assert "paths" in render_agent(agent(TYPING), own=False).data
 
 
 def test_topics_are_listed_with_the_subscribers_that_one_sees() -> None:

@@ -15,12 +15,12 @@ from tellwire.install.apply import carry_out
 from tellwire.install.plan import plan_install, plan_uninstall
 from tellwire.install.records import load_records
 from tellwire.protocol.errors import TellwireError
-from tellwire.sessions.client_session import mark_of
+from tellwire.sessions.client_session import frame_opening
 from tellwire.sessions.doors.plugin_poll import process_key
 from tests.clients import requests_of
 
-MARK = mark_of("m4", notice=False)
-OTHER = mark_of("m5", notice=False)
+MARK = frame_opening("m4", notice=False)
+OTHER = frame_opening("m5", notice=False)
 PLUGINS = ("opencode", "pi")
 
 

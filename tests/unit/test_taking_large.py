@@ -6,7 +6,7 @@ import pytest
 
 from tellwire.core.limits import Limits
 from tellwire.core.mail.fetching import LARGE_MAX
-from tellwire.core.mail.framing import announce, page_chars, render_page
+from tellwire.core.mail.framing import page_chars, render_large_notice, render_page
 from tellwire.protocol.events import MessagesDelivered
 from tellwire.protocol.operations.messages import Taken
 from tests.unit.fetching import Fetching, bodies, ids
@@ -143,7 +143,7 @@ def test_what_is_too_large_is_announced_stays_and_holds_up_its_own_sender_only(m
 def test_an_announcement_takes_its_share_of_the_text(mesh: Fetching) -> None:
     (large,) = mesh.mail(LARGE)
     (small,) = mesh.mail("c" * 300, sender="carol")
-    line = len(announce(mesh.record(large), now=mesh.now, size=mesh.size(large)))
+    line = len(render_large_notice(mesh.record(large), now=mesh.now, size=mesh.size(large)))
     chars = mesh.size(small) + line
     assert bodies(mesh.take("bob", "1", chars=chars)) == ["c" * 300]
     mesh.give_back("bob", "1")
@@ -190,7 +190,7 @@ def test_announcements_stop_where_the_text_is_full(mesh: Fetching) -> None:
     for number in range(6):
         mesh.register(f"agent{number}")
         sent += mesh.mail("d" * 300, sender=f"agent{number}")
-    line = len(announce(mesh.record(sent[0]), now=mesh.now, size=mesh.size(sent[0])))
+    line = len(render_large_notice(mesh.record(sent[0]), now=mesh.now, size=mesh.size(sent[0])))
     for chars, count in ((1, 1), (line, 1), (line + 1, 2), (2 * line, 2), (2 * line + 1, 3)):
         taken = mesh.take("bob", str(chars), chars=chars)
         assert ([record.id for record in taken.large], taken.waiting) == (sent[:count], 6)

@@ -22,7 +22,7 @@ from tellwire.core.mail.waiting import (
 )
 from tellwire.core.mail.waking import FAILED
 from tellwire.core.state import Agent, Receipt
-from tellwire.mcp.dialects.tellwire import say_status
+from tellwire.mcp.dialects.tellwire import render_status
 from tellwire.protocol.operations.agents import GetAgent
 from tellwire.protocol.operations.history import ReadHistory
 from tellwire.protocol.operations.messages import MessageStatus
@@ -126,7 +126,7 @@ def test_sender_operator_and_history_are_told_the_same() -> None:
     for caller in (mesh.caller("alice"), OPERATOR):
         reply = mesh.run(MessageStatus(id=sent.id), caller)
         assert [each.why for each in reply.recipients] == [DEAF]
-        assert say_status(reply).text == f"{sent.id} to bob: pending: {DEAF}"
+        assert render_status(reply).text == f"{sent.id} to bob: pending: {DEAF}"
     assert mesh.run(GetAgent(name="bob"), OPERATOR).waits == DEAF
     contacts(mesh, bob=IDLE._replace(announced={sent.id}))
     assert mesh.run(GetAgent(name="bob"), OPERATOR).waits == LARGE

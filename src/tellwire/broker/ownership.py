@@ -29,7 +29,7 @@ from tellwire.protocol.operations.audit import Acknowledged, AcknowledgeLosses
 log = logging.getLogger("tellwire.daemon")
 
 BACKLOG = 1_024
-ANSWERS_S = 0.2
+CONNECT_S = 0.2
 Listen: TypeAlias = Callable[[socket.socket], Awaitable[asyncio.AbstractServer]]
 
 
@@ -40,7 +40,7 @@ class FileIdentity(NamedTuple):
     inode: int
 
 
-def place_of(target: Path | int) -> FileIdentity | None:
+def identify(target: Path | int) -> FileIdentity | None:
     """Identify the file or folder; None if nothing is there.
 
     Raises:
@@ -82,13 +82,13 @@ def take_lock(path: Path) -> int:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
-        raise _running(path) from None
+        raise _already_running(path) from None
     os.ftruncate(fd, 0)
     os.write(fd, b"%d\n" % os.getpid())
     return fd
 
 
-def take_folder(folder: Path, lock: Path) -> int | None:
+def lock_folder(folder: Path, lock: Path) -> int | None:
     """Lock the folder itself; None where folders cannot be locked.
 
     Raises:
@@ -99,14 +99,14 @@ def take_folder(folder: Path, lock: Path) -> int | None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
-        raise _running(lock) from None
+        raise _already_running(lock) from None
     except OSError:  # some network file systems
         os.close(fd)
         return None
     return fd
 
 
-def _running(lock: Path) -> TellwireError:
+def _already_running(lock: Path) -> TellwireError:
     try:
         pid = int(lock.read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -136,14 +136,14 @@ class HomeOwnership:
         self._lost = lost
         self._home_fd: int | None = None
         self._lock_fd = -1
-        self._home_place: FileIdentity | None = None
-        self._socket_place: FileIdentity | None = None
+        self._home_identity: FileIdentity | None = None
+        self._socket_identity: FileIdentity | None = None
         self._listen: Listen | None = None
         self._listener: asyncio.AbstractServer | None = None
-        self._told = ""
+        self._last_trouble = ""
         """The trouble that was logged last."""
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Acquire the home and its lock.
 
         Raises:
@@ -151,9 +151,9 @@ class HomeOwnership:
         """
         prepare_folder(self._home)
         prepare_folder(self._socket.parent)
-        self._home_fd = take_folder(self._home, self._lock)
+        self._home_fd = lock_folder(self._home, self._lock)
         self._lock_fd = take_lock(self._lock)
-        self._home_place = place_of(self._home)
+        self._home_identity = identify(self._home)
 
     def release(self) -> None:
         """Release the home: the very last step."""
@@ -164,14 +164,14 @@ class HomeOwnership:
     async def open(self, listen: Listen) -> None:
         self._listen = listen
         self._listener = await listen(bind(self._socket))
-        self._socket_place = place_of(self._socket)
+        self._socket_identity = identify(self._socket)
 
     def close(self) -> None:
         """Stop listening, and remove the socket if it is ours."""
         if self._listener is not None:
             self._listener.close()
         with suppress(OSError):
-            if place_of(self._socket) == self._socket_place:
+            if identify(self._socket) == self._socket_identity:
                 self._socket.unlink(missing_ok=True)
 
     # -- with each beat -------------------------------------------------------------------------------
@@ -180,23 +180,23 @@ class HomeOwnership:
         """Check at each beat, until cancelled."""
         while True:
             await asyncio.sleep(beat_s)
-            await self.look()
+            await self.check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Check that home, lock and socket are still ours, and get back what can be got back."""
         trouble = ""
         try:
-            if place_of(self._home) != self._home_place:
+            if identify(self._home) != self._home_identity:
                 self._lost(TellwireError("storage_gone", f"{self._home} was removed or replaced."))
-            if place_of(self._lock) != place_of(self._lock_fd):
+            if identify(self._lock) != identify(self._lock_fd):
                 self._take_lock_again()
-            if place_of(self._socket) != self._socket_place:
+            if identify(self._socket) != self._socket_identity:
                 trouble = await self._bind_again()
         except (OSError, TellwireError) as error:  # a full disk, a folder that is away for a while
             trouble = f"home, lock and socket cannot be looked after: {error}"
-        if trouble and trouble != self._told:
+        if trouble and trouble != self._last_trouble:
             log.error("%s", trouble)
-        self._told = trouble
+        self._last_trouble = trouble
 
     def _take_lock_again(self) -> None:
         """Our lock is not the one at the path: take that, unless another broker has it.
@@ -216,7 +216,7 @@ class HomeOwnership:
 
     async def _bind_again(self) -> str:
         """Listen where everybody looks for us; if that cannot be, why."""
-        if await self._is_answered():
+        if await self._is_socket_in_use():
             return f"another program answers on {self._socket}"
         prepare_folder(self._socket.parent)
         earlier = self._listener
@@ -227,10 +227,10 @@ class HomeOwnership:
         log.warning("the socket was removed and has been bound again: %s", self._socket)
         return ""
 
-    async def _is_answered(self) -> bool:
-        """Whether somebody else listens there, such as a broker of another home in this runtime folder."""
+    async def _is_socket_in_use(self) -> bool:
+        """Whether another program listens on our path, such as a broker of another home in that folder."""
         try:
-            async with asyncio.timeout(ANSWERS_S):
+            async with asyncio.timeout(CONNECT_S):
                 _, writer = await asyncio.open_unix_connection(str(self._socket))
         except (OSError, TimeoutError):
             return False
@@ -258,7 +258,7 @@ class Losses:
             self._waits = False
             self._engine.submit_own(TellOperator(" ".join([*self.words, LOSSES_ADVICE])))
 
-    def answer(self, _operation: AcknowledgeLosses) -> Acknowledged:
+    def acknowledge(self, _operation: AcknowledgeLosses) -> Acknowledged:
         """The operator acknowledges the losses: stop reporting them."""
         count = self._acknowledge()
         log.warning("the operator acknowledged what was lost: %s", " ".join(self.words))
@@ -268,7 +268,7 @@ class Losses:
 
 SHARE_MAX = 0.05
 """The largest share of a small disk that is kept free."""
-AGAIN = 1.1
+RECOVERY_FACTOR = 1.1
 """How many times the floor must be free before everything is accepted again."""
 SPACE_ADVICE = (
     "Free disk space, or delete delivered messages with `tellwire purge --older-than 1d`. Mail can still be "
@@ -284,22 +284,22 @@ class Space:
         engine: Engine,
         folder: Path,
         free_bytes_min: int,
-        look: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage,
+        disk_usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage,
     ) -> None:
         self._engine = engine
         self._folder = folder
         self._free_bytes_min = free_bytes_min
-        self._look = look
+        self._disk_usage = disk_usage
 
     def beat(self) -> None:
         """Compare the free space with the floor."""
         try:
-            total, _, free = self._look(self._folder)
+            total, _, free = self._disk_usage(self._folder)
         except OSError:
             return
         low = self._engine.storage.low is not None
         floor = min(self._free_bytes_min, int(SHARE_MAX * total))
-        if free < floor * (AGAIN if low else 1):
+        if free < floor * (RECOVERY_FACTOR if low else 1):
             words = f"The disk of {self._folder} is nearly full: {free >> 20} MiB free."
             if not low:
                 log.error("the disk is low: %s", words)

@@ -24,7 +24,7 @@ from tellwire.broker.registrations import Commits
 from tellwire.children import process as processes
 from tellwire.children.environments import environment_of
 from tellwire.children.leftovers import clear_leftovers, end_groups
-from tellwire.children.process import ASK_S, ChildLaunch, StartError
+from tellwire.children.process import GRACE_S, ChildLaunch, StartError
 from tellwire.children.programs import (
     COMMAND,
     LaunchRefusal,
@@ -77,7 +77,7 @@ class LaunchTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Between two looks at the window of a client that is not up yet."""
     answer_slack_s: float = 15.0
     """How long a caller waits beyond the time that a child has to start."""
-    end_s: float = ASK_S
+    end_s: float = GRACE_S
     """From asking a program to end to ending it."""
     clear_s: float = 1.0
     """The same for what is left of a child that is no more."""
@@ -305,7 +305,7 @@ class Launcher:
             agent.name, folder, words, {**env, **bounds.env}, cwd, headless, bounds.files, others
         )
         try:
-            started = await asyncio.to_thread(processes.start, plan)
+            started = await asyncio.to_thread(processes.start_paused, plan)
         except StartError as error:
             self._fail(agent.id, f"It could not be started: {error}", "")
             return
@@ -354,7 +354,7 @@ class Launcher:
                 return
             late = self._mesh.clock.awake - began > self._mesh.limits.child_up_s - 2 * self._times.screen_s
             name = processes.name_in(child.place) or agent.name
-            output = await asyncio.to_thread(processes.output_of, self._folder / agent.id, name)
+            output = await asyncio.to_thread(processes.recent_output, self._folder / agent.id, name)
             dialog = find_dialog(agent.kind, output)
             if not late and dialog is None:
                 continue
@@ -437,14 +437,14 @@ class Launcher:
         if child is None or child.process != process:
             return
         folder, name = self._folder / agent_id, processes.name_in(child.place)
-        output = await asyncio.to_thread(processes.output_of, folder, name)
-        said = "" if name else processes.said_in(folder)
+        output = await asyncio.to_thread(processes.recent_output, folder, name)
+        said = "" if name else processes.output_tail(folder)
         killed = code is not None and code < 0
         how = "asked" if child.status == "stopping" else "killed" if killed else "exited"
         if child.asked:  # its last words may be the answer: the core decides
             ended = f"It ended with code {code}." if code else "It ended without an answer."
             self._failures.keep(agent_id, ended, output[-OUTPUT_CHARS_MAX:])
-            answer = await asyncio.to_thread(processes.answer_in, folder)
+            answer = await asyncio.to_thread(processes.read_answer, folder)
             self._mesh.submit_own(NoteChildEnd(agent_id, how, answer, code))
         elif child.task:
             self._fail(agent_id, "It ended before it was ready.", output[-OUTPUT_CHARS_MAX:])
@@ -454,7 +454,7 @@ class Launcher:
             self._mesh.submit_own(NoteChildEnd(agent_id, how, result))
 
     async def _stop(self, process: str) -> None:
-        await asyncio.to_thread(processes.end, process, self._times.end_s)
+        await asyncio.to_thread(processes.terminate, process, self._times.end_s)
         self._mesh.submit_own(SweepChildren())
         await asyncio.sleep(self._times.look_s)
 
@@ -462,11 +462,11 @@ class Launcher:
         """Clean up a child that has ended: its process, its window and its folder."""
         process, window = running
         group = pid_in(process)
-        await asyncio.to_thread(processes.end, process, self._times.clear_s)
+        await asyncio.to_thread(processes.terminate, process, self._times.clear_s)
         await asyncio.to_thread(end_groups, [group], str(self._home), self._times.clear_s)
         processes.reap(process)
         self._released.discard(process)
-        await asyncio.to_thread(processes.clear, self._folder / agent_id, window, process)
+        await asyncio.to_thread(processes.clean_up, self._folder / agent_id, window, process)
 
 
 def _asks(kind: str, what: str, cwd: str) -> str:

@@ -34,11 +34,11 @@ PROCESS = "process"
 TMUX_S = 10.0
 TMUX_CONF = "set -g remain-on-exit on\nset -g history-limit 5000\nset -g status off\n"
 """A window stays until its last words are read."""
-WINDOW = {"TERM": "screen-256color", "COLORTERM": "truecolor"}
+WINDOW_ENV = {"TERM": "screen-256color", "COLORTERM": "truecolor"}
 """What a window of tmux can show; tmux makes of it what the terminal can that is attached."""
-ASK_S = 5.0
+GRACE_S = 5.0
 """From asking a program to end to ending it."""
-WINDOW_OF = "tmux window "
+TMUX_PREFIX = "tmux window "
 """How the place of a child in a window begins; its name follows."""
 
 
@@ -57,7 +57,7 @@ class ChildLaunch(NamedTuple):
     """The processes of other children: their windows stay, whatever they are called."""
 
 
-class Started(NamedTuple):
+class PausedProcess(NamedTuple):
     """A started process that waits for permission to run."""
 
     process: str
@@ -74,7 +74,7 @@ def has_tmux() -> bool:
     return shutil.which("tmux") is not None
 
 
-def start(launch: ChildLaunch) -> Started:
+def start_paused(launch: ChildLaunch) -> PausedProcess:
     """Create the process; it waits until it is released.
 
     Raises:
@@ -86,7 +86,7 @@ def start(launch: ChildLaunch) -> Started:
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, mode=0o700)
-        env = {**launch.env, **({} if launch.headless else WINDOW)}
+        env = {**launch.env, **({} if launch.headless else WINDOW_ENV)}
         words = {"argv": list(launch.argv), "env": env, "cwd": launch.cwd}
         descriptor = os.open(folder / "launch.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
@@ -95,7 +95,7 @@ def start(launch: ChildLaunch) -> Started:
         for name, text in launch.files.items():
             with open(os.open(folder / name, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)
-        started = _headless(launch) if launch.headless else _window(launch)
+        started = _start_headless(launch) if launch.headless else _start_in_tmux(launch)
         (folder / PROCESS).write_text(started.process, encoding="utf-8")
         return started
     except (OSError, subprocess.SubprocessError, StartError) as error:
@@ -108,22 +108,22 @@ def release(folder: Path) -> None:
     (folder / "go").touch(mode=0o600)
 
 
-def output_of(launch_folder: Path, name: str) -> str:
+def recent_output(launch_folder: Path, name: str) -> str:
     """The end of what a child wrote, complaints first, or of what its window shows."""
     if (launch_folder / OUTPUT).exists():
-        parts = (_end_of(launch_folder / ERRORS), _end_of(launch_folder / OUTPUT))
+        parts = (_tail_of(launch_folder / ERRORS), _tail_of(launch_folder / OUTPUT))
         return "\n".join(part for part in parts if part)
     shown = tmux(launch_folder.parent, "capture-pane", "-p", "-S", "-200", "-t", f"={window_of(name)}:")
     lines = [line.rstrip() for line in shown.splitlines()]
     return "\n".join(line for line in lines if line and not line.startswith("Pane is dead")).strip()
 
 
-def said_in(launch_folder: Path) -> str:
+def output_tail(launch_folder: Path) -> str:
     """The end of what a child without a window said, without its complaints unless it said nothing else."""
-    return _end_of(launch_folder / OUTPUT) or _end_of(launch_folder / ERRORS)
+    return _tail_of(launch_folder / OUTPUT) or _tail_of(launch_folder / ERRORS)
 
 
-def answer_in(launch_folder: Path) -> str:
+def read_answer(launch_folder: Path) -> str:
     """What a child without a window wrote to its standard output, from the beginning; a cut is marked."""
     with contextlib.suppress(OSError), (launch_folder / OUTPUT).open("rb") as file:
         data = file.read(ANSWER_BYTES_MAX + 1)
@@ -133,34 +133,34 @@ def answer_in(launch_folder: Path) -> str:
     return ""
 
 
-def _end_of(path: Path) -> str:
+def _tail_of(path: Path) -> str:
     with contextlib.suppress(OSError), path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - OUTPUT_BYTES_MAX))
         return file.read().decode(errors="replace").strip()
     return ""
 
 
-def end(process: str, ask_s: float = ASK_S) -> None:
-    """Ask the process group to end, wait, then end it."""
+def terminate(process: str, grace_s: float = GRACE_S) -> None:
+    """Send SIGTERM to the process group, wait up to `grace_s`, then send SIGKILL."""
     pid = pid_in(process)
     for number in (signal.SIGTERM, signal.SIGKILL):
         if not is_alive(process):
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, number)
-        deadline = time.monotonic() + ask_s
+        deadline = time.monotonic() + grace_s
         while is_alive(process) and time.monotonic() < deadline:
             time.sleep(0.02)
 
 
-def clear(launch_folder: Path, name: str, process: str) -> None:
+def clean_up(launch_folder: Path, name: str, process: str) -> None:
     """Leave nothing behind: the window, if it is still this child's and no later one's, and the folder."""
-    if name and str(pid_in(process)) in _panes(launch_folder.parent, name):
+    if name and str(pid_in(process)) in _pane_pids(launch_folder.parent, name):
         tmux(launch_folder.parent, "kill-session", "-t", f"={window_of(name)}")
     shutil.rmtree(launch_folder, ignore_errors=True)
 
 
-def _panes(folder: Path, name: str) -> set[str]:
+def _pane_pids(folder: Path, name: str) -> set[str]:
     """The processes that a window of that name has, or had."""
     return set(tmux(folder, "list-panes", "-s", "-t", f"={window_of(name)}", "-F", "#{pane_pid}").split())
 
@@ -177,7 +177,7 @@ def window_of(name: str) -> str:
 
 def name_in(place: str) -> str:
     """Under which name a child was started that has a window; empty if it has none."""
-    return place.removeprefix(WINDOW_OF) if place.startswith(WINDOW_OF) else ""
+    return place.removeprefix(TMUX_PREFIX) if place.startswith(TMUX_PREFIX) else ""
 
 
 def attach_words(folder: Path, name: str) -> list[str]:
@@ -185,15 +185,15 @@ def attach_words(folder: Path, name: str) -> list[str]:
     return ["tmux", "-S", str(folder / "tmux"), "attach-session", "-t", f"={window_of(name)}"]
 
 
-def _gate(launch: ChildLaunch) -> list[str]:
+def _gate_command(launch: ChildLaunch) -> list[str]:
     return [sys.executable, "-I", "-S", str(GATE), str(launch.folder)]
 
 
-def _headless(launch: ChildLaunch) -> Started:
+def _start_headless(launch: ChildLaunch) -> PausedProcess:
     path = launch.folder / OUTPUT
-    with _written(path) as output, _written(launch.folder / ERRORS) as errors:
+    with _open_append(path) as output, _open_append(launch.folder / ERRORS) as errors:
         child = subprocess.Popen(
-            _gate(launch),
+            _gate_command(launch),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
@@ -201,10 +201,10 @@ def _headless(launch: ChildLaunch) -> Started:
             start_new_session=True,
         )
     _CHILDREN[child.pid] = child
-    return Started(_key(child.pid), str(path))
+    return PausedProcess(_process_key(child.pid), str(path))
 
 
-def _written(path: Path) -> BinaryIO:
+def _open_append(path: Path) -> BinaryIO:
     return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb")
 
 
@@ -222,12 +222,12 @@ def reap(process: str) -> int | None:
     return code
 
 
-def _window(launch: ChildLaunch) -> Started:
+def _start_in_tmux(launch: ChildLaunch) -> PausedProcess:
     """Start the child in a tmux session of its own; one of that name left by an ended child is replaced."""
     folder = launch.folder.parent
     conf = folder / "tmux.conf"
     conf.write_text(TMUX_CONF, encoding="utf-8")
-    left = _panes(folder, launch.name)
+    left = _pane_pids(folder, launch.name)
     if left and not left & {str(pid_in(process)) for process in launch.others}:  # of one that is no more
         tmux(folder, "kill-session", "-t", f"={window_of(launch.name)}")
     words = [
@@ -253,7 +253,7 @@ def _window(launch: ChildLaunch) -> Started:
             str(conf),
             *words,
             "--",
-            *_gate(launch),
+            *_gate_command(launch),
         ],
         env=plain_of(launch.env),  # the server outlives this child: it gets no key of it
         cwd="/",
@@ -264,10 +264,10 @@ def _window(launch: ChildLaunch) -> Started:
     )
     if done.returncode != 0:
         raise StartError(f"tmux: {done.stderr.strip()[:400]}")
-    return Started(_key(int(done.stdout.strip())), f"{WINDOW_OF}{launch.name}")
+    return PausedProcess(_process_key(int(done.stdout.strip())), f"{TMUX_PREFIX}{launch.name}")
 
 
-def _key(pid: int) -> str:
+def _process_key(pid: int) -> str:
     process = read_process(pid)
     if process is None:
         raise StartError("It ended at once.")

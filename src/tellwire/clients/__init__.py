@@ -1,4 +1,9 @@
-"""Every agent CLI that tellwire knows: one folder and one record each. This is the only list of them."""
+"""The agent CLIs: everything that is known about each, in a folder and a `Client` record of its own.
+
+Owns `CLIENTS`, the only list of them, and what they share: the record (`client`), hook events, transcript
+readers and plugins. Runs no session and edits no configuration. Imports `broker.ports`, `core`, `protocol`,
+`relay`, `system` and `version`; never `sessions`, `mcp`, `children` or `install`.
+"""
 
 from __future__ import annotations
 

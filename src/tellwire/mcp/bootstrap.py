@@ -5,8 +5,8 @@ tools: their first turn would go without. A session begins with the same few que
 known: the handshake, the list of tools, a ping. They are given here, exactly as the SDK gives them (a test
 compares); the SDK gets the handshake when it is loaded. Anything else, or unusual, waits for it.
 
-The same answers are left in the home for shims that get none from a broker (`relay/alone` reads them). Those
-name no agent and no label: a session that joins later gets them with its next result.
+The same answers are saved in the home for shims that get none from a broker (`relay/fallback` reads them).
+They name no agent and no label: a session that joins later gets them with its next result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tellwire.mcp.membership import SessionMembership
 from tellwire.mcp.session import ShimSession
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ALL, CORE, ShimLine
-from tellwire.relay.alone import FILE
+from tellwire.relay.fallback import FILE
 from tellwire.system.files import write_atomically
 from tellwire.system.tasks import alongside
 from tellwire.version import VERSION
@@ -84,7 +84,7 @@ class HandshakeResponder:
         if method == "notifications/initialized" and asked is None and self._is_open:
             await self._session.next_line()
             self.handshake.append(line)
-            self._session.say(line.number, keep=True)
+            self._session.send_answer(line.number, keep=True)
             return True
         if not isinstance(asked, int | str) or isinstance(asked, bool) or not isinstance(method, str):
             return False
@@ -98,7 +98,7 @@ class HandshakeResponder:
         if keep:
             self.handshake.append(line)
         text = msgspec.json.encode({"jsonrpc": "2.0", "id": asked, "result": result})
-        self._session.say(line.number, text, keep=keep)
+        self._session.send_answer(line.number, text, keep=keep)
         return True
 
     async def _answer(self, method: str, params: Any) -> dict[str, Any] | None:

@@ -24,14 +24,14 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
 
 from tellwire.mcp.bootstrap import describe
-from tellwire.mcp.calls import Ask, Calls
+from tellwire.mcp.calls import Calls, ToolRequest
 from tellwire.mcp.dialects import DIALECTS
 from tellwire.mcp.instructions import instructions
 from tellwire.mcp.membership import SessionMembership
 from tellwire.mcp.session import ShimSession
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ShimLine
-from tellwire.relay.ids import IDS_MAX, find_ids, is_sayable
+from tellwire.relay.ids import IDS_MAX, find_ids, is_answerable
 from tellwire.system.bounded import BoundedDict
 from tellwire.system.tasks import alongside
 from tellwire.version import VERSION
@@ -120,7 +120,7 @@ class WriteStream:
 
     async def send(self, item: SessionMessage, /) -> None:
         """Send a message of the SDK to the client."""
-        self._gateway.say(item)
+        self._gateway.send(item)
 
     async def aclose(self) -> None:
         """Nothing to close: the connection is the session's."""
@@ -229,7 +229,7 @@ class Gateway:
             asked = str((cast("types.JSONRPCNotification", message).params or {}).get("requestId"))
             self._cancel(line, asked)
             return
-        session.say(line.number, keep=method == "notifications/initialized")
+        session.send_answer(line.number, keep=method == "notifications/initialized")
 
     def _cancel(self, line: ShimLine, asked: str) -> None:
         """What a cancelled call had fetched waits again; only then is the line dealt with."""
@@ -240,20 +240,20 @@ class Gateway:
         returned = None
         if number and (under_way or not self._membership.client.cancels_late):
             returned = self._session.give_back(number, call)
-        self._say_after(returned, line)
+        self._answer_after(returned, line)
 
-    def _say_after(self, returned: asyncio.Future[Any] | None, line: ShimLine) -> None:
+    def _answer_after(self, returned: asyncio.Future[Any] | None, line: ShimLine) -> None:
         """A line is dealt with when what it gave back is on disk."""
 
         if returned is None:
-            self._session.say(line.number)
+            self._session.send_answer(line.number)
             return
 
-        def say(future: asyncio.Future[Any]) -> None:
+        def answer(future: asyncio.Future[Any]) -> None:
             if not future.cancelled() and future.exception() is None:
-                self._session.say(line.number)
+                self._session.send_answer(line.number)
 
-        returned.add_done_callback(say)
+        returned.add_done_callback(answer)
 
     async def _meet(self, message: types.JSONRPCRequest) -> None:
         """Before the first answer: know the client, and be an agent, so that the answer can tell its name."""
@@ -299,24 +299,24 @@ class Gateway:
 
     def _refuse(self, line: ShimLine, code: int, text: str, ids: list[bytes]) -> None:
         """Refuse by each id that the line bears; if one cannot be said, its client must not wait: end it."""
-        known = [each for each in ids[:IDS_MAX] if is_sayable(each)]
+        known = [each for each in ids[:IDS_MAX] if is_answerable(each)]
         ends = len(known) < len(ids)
         if ends:
             text += " It has an id that cannot be answered: the connection ends."
         error = msgspec.json.encode({"code": code, "message": text})
         answers = [b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (each, error) for each in known or [b"null"]]
         for answer in answers[:-1]:
-            self._session.say(0, answer)
-        self._session.say(line.number, answers[-1], ends=ends)
+            self._session.send_answer(0, answer)
+        self._session.send_answer(line.number, answers[-1], ends=ends)
 
     # -- answers out ----------------------------------------------------------------------------------
 
-    def say(self, item: SessionMessage) -> None:
+    def send(self, item: SessionMessage) -> None:
         """One message of the SDK's for the client."""
         message = item.message
         text = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         if isinstance(message, types.JSONRPCNotification | types.JSONRPCRequest):
-            self._session.say(0, text)
+            self._session.send_answer(0, text)
             return
         waiting = self._open.get(str(message.id))
         if not waiting:
@@ -335,7 +335,7 @@ class Gateway:
             self._give_up(str(message.id), line)
             return
         keep = isinstance(message, types.JSONRPCResponse) and asked.method == "initialize"
-        self._session.say(line.number, b"" if line.again else text, keep=keep and not line.again)
+        self._session.send_answer(line.number, b"" if line.again else text, keep=keep and not line.again)
 
     async def _unanswered(self, key: str, asked: Asked) -> None:
         """The SDK gives no answer to a cancelled request."""
@@ -346,7 +346,7 @@ class Gateway:
         """A cancelled request gets no answer, but its line is dealt with."""
         self._cancelled.discard(line.number)
         # It may have fetched something after it was cancelled.
-        self._say_after(self._session.give_back(line.number, call_id(line, key)), line)
+        self._answer_after(self._session.give_back(line.number, call_id(line, key)), line)
 
     def _close(self, key: str, asked: Asked) -> None:
         waiting = self._open[key]
@@ -374,8 +374,8 @@ class Gateway:
             await ctx.session.report_progress(done, total, what)
 
         call = call_id(line, str(ctx.request_id))
-        ask = Ask(line.number, line.birth_us, call, _conversation(ctx.params), progress)
-        answer = await self._calls.call(tool, params.arguments or {}, ask)
+        request = ToolRequest(line.number, line.birth_us, call, _conversation(ctx.params), progress)
+        answer = await self._calls.call(tool, params.arguments or {}, request)
         return types.CallToolResult(
             content=[types.TextContent(text=answer.text)],
             structured_content=None if self._membership.client.text_only else answer.data,

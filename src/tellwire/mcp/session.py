@@ -461,8 +461,8 @@ class ShimSession:
             self.evidence.written.update(line.written)
         return line
 
-    def say(self, number: int, text: bytes = b"", *, keep: bool = False, ends: bool = False) -> None:
-        """Answer line `number`, or with 0 say something of our own; it may be the last thing that is said."""
+    def send_answer(self, number: int, text: bytes = b"", *, keep: bool = False, ends: bool = False) -> None:
+        """Send the answer to line `number`, or with 0 a message of our own; `ends` makes it the last."""
         self.connection.write(format_shim_answer(number, text, END if ends else KEEP if keep else DONE))
         ids = self.evidence.ids_of(number)
         if ids and self.caller.is_own_client:

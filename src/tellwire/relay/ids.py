@@ -24,7 +24,7 @@ def find_ids(text: bytes) -> list[bytes]:
     return finder.finish()
 
 
-def is_sayable(raw: bytes) -> bool:
+def is_answerable(raw: bytes) -> bool:
     """Whether an id can be copied into an answer: it is JSON, in UTF-8, and not too long."""
     import json  # noqa: PLC0415 - the shim hardly ever needs it
 

@@ -32,7 +32,7 @@ from tellwire.paths import connect_to_own, home_path, is_named, socket_path
 
 TYPE_CHECKING = False  # importing it from typing would cost as much as all of this
 if TYPE_CHECKING:
-    from tellwire.relay.alone import Alone
+    from tellwire.relay.fallback import FallbackAnswers
     from tellwire.relay.ids import IdFinder
     from tellwire.relay.starter import Starter
 
@@ -48,7 +48,7 @@ BUFFER_BYTES_MAX = 4 << 20
 GREETING_S = 10.0
 GIVE_UP_S = 20.0
 """After this long without a broker, unanswered lines get an error."""
-ALONE_S = 2.0
+FALLBACK_S = 2.0
 """After this long without an answer, the shim itself answers a session's first requests."""
 ASK_S = 10.0
 """A broker that is silent for this long, while a line is unanswered, is pinged."""
@@ -137,11 +137,11 @@ class ClientPipe:
     def _end_line(self, line: bytes) -> list[tuple[bytes, bool]]:
         if self._finder is None and len(line) <= LINE_BYTES_MAX:
             return [(line, False)] if line.strip() else []
-        from tellwire.relay.ids import IDS_MAX, is_sayable  # noqa: PLC0415 - hardly ever needed
+        from tellwire.relay.ids import IDS_MAX, is_answerable  # noqa: PLC0415 - hardly ever needed
 
         ids = self._pass_over(line).finish()
         self._finder = None
-        if len(ids) > IDS_MAX or not all(map(is_sayable, ids)):
+        if len(ids) > IDS_MAX or not all(map(is_answerable, ids)):
             self.outgoing.append((0, UNANSWERABLE))
             self.ended = True
             return []
@@ -243,7 +243,7 @@ class Shim:
         self.broker = BrokerSocket(socket_path(home_path(env, home), env, named=is_named(env, home)))
         self.starter: Starter | None = None
         """Made when there is no broker; most sessions never need it."""
-        self.alone: Alone | None = None
+        self.fallback: FallbackAnswers | None = None
         """Made when the broker is silent for long."""
         self.is_untold = False
         """The broker does not know yet that the client had its first answers from here."""
@@ -262,15 +262,15 @@ class Shim:
 
     def run(self) -> None:
         """Pump until the client is gone."""
-        while not self.is_over():
+        while not self.is_finished():
             if self.broker.socket is None:
-                self.reach()
+                self.connect_or_start()
             self.step()
-            if self.lines.open or self.alone is not None:
-                self.mind_silence()
+            if self.lines.open or self.fallback is not None:
+                self.check_silence()
         self.client.write()
 
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the client has closed its end and all is said."""
         broker = self.broker
         if not self.client.ended:
@@ -298,7 +298,7 @@ class Shim:
             poll.register(broker.socket.fileno(), reads | (select.POLLOUT if broker.outgoing else 0))
             if self.farewell_at is not None:
                 wait_ms = FAREWELL_S * 1_000
-            elif self.lines.open or broker.is_greeting or (self.alone is not None and self.alone.late):
+            elif self.lines.open or broker.is_greeting or (self.fallback is not None and self.fallback.late):
                 wait_ms = LOOK_MS
         else:
             wait_ms = RETRY_MS if self.is_wanted() or self.is_starting() else IDLE_RETRY_MS
@@ -313,35 +313,39 @@ class Shim:
                 broker.write()
                 self.read_broker()
             except OSError:
-                self.lose()
+                self.on_connection_lost()
 
-    def mind_silence(self) -> None:
+    def check_silence(self) -> None:
         """No line waits for ever for a broker that says nothing."""
         now = time.monotonic()
         quiet_s = now - self.heard_at
         is_apart = not self.broker.is_ready
-        is_alone = self.is_untold or (is_apart and self.alone is not None and self.alone.is_open)
-        if self.lines.open and (is_alone or (quiet_s > ALONE_S and not self.lines.handshake)):
-            self.answer_alone()
+        uses_cache = self.is_untold or (
+            is_apart and self.fallback is not None and self.fallback.answered_handshake
+        )
+        if self.lines.open and (uses_cache or (quiet_s > FALLBACK_S and not self.lines.handshake)):
+            self.answer_from_cache()
         if is_apart:
             if self.lines.open and now - self.lost_at > GIVE_UP_S:
-                self.excuse((self.starter and self.starter.trouble) or "The broker does not answer.")
+                self.refuse_open_lines(
+                    (self.starter and self.starter.trouble) or "The broker does not answer."
+                )
             if self.broker.is_greeting and now - self.broker.greeted_at > GREETING_S:
                 self.hang_up()
             return
         if self.lines.open and quiet_s > STALLED_S and self.probe:
-            self.excuse(f"The broker has not answered for {STALLED_S:.0f} s.")
+            self.refuse_open_lines(f"The broker has not answered for {STALLED_S:.0f} s.")
         elif self.lines.open and quiet_s > ASK_S and not self.probe:
             self.probe = self.send_own(PING)
-        if self.alone is not None and (line := self.alone.expired()):
+        if self.fallback is not None and (line := self.fallback.cancel_expired()):
             self.send_own(line)
 
-    def answer_alone(self) -> None:
+    def answer_from_cache(self) -> None:
         """Answer what every session asks first, as the last broker would have."""
-        alone = self.make_alone()
-        for number in [each for each in self.lines.open if each > alone.tried]:
-            alone.tried = number
-            answer = alone.first(self.lines.open[number].text)
+        fallback = self.make_fallback()
+        for number in [each for each in self.lines.open if each > fallback.last_tried]:
+            fallback.last_tried = number
+            answer = fallback.answer_from_cache(self.lines.open[number].text)
             if answer is None:
                 continue
             text, is_handshake = answer
@@ -353,13 +357,13 @@ class Shim:
                 self.client.outgoing.append((0, text))
         self.client.write()
 
-    def make_alone(self) -> Alone:
+    def make_fallback(self) -> FallbackAnswers:
         """The part that answers without a broker; made on first use."""
-        if self.alone is None:
-            from tellwire.relay.alone import Alone  # noqa: PLC0415 - hardly ever needed
+        if self.fallback is None:
+            from tellwire.relay.fallback import FallbackAnswers  # noqa: PLC0415 - hardly ever needed
 
-            self.alone = Alone(home_path(os.environ, self.options.get("home")), self.options)
-        return self.alone
+            self.fallback = FallbackAnswers(home_path(os.environ, self.options.get("home")), self.options)
+        return self.fallback
 
     def send_own(self, text: bytes) -> int:
         """Say something to the broker that the client has not said; its number."""
@@ -382,34 +386,34 @@ class Shim:
             self.heard_at = time.monotonic()
             if not self.broker.is_ready:
                 self.lost_at = self.heard_at
-        if self.alone is not None and self.alone.late and self.repeat(text):
+        if self.fallback is not None and self.fallback.late and self.resume_repeated(text):
             return
-        self.pass_on(self.lines.add(text, too_long=too_long))
+        self.forward(self.lines.add(text, too_long=too_long))
 
-    def pass_on(self, number: int) -> None:
+    def forward(self, number: int) -> None:
         """Send a line, if somebody is there to send it to; else it goes with the greeting."""
         if self.broker.is_ready:
             self.send(number)
             try:
                 self.broker.write()
             except OSError:
-                self.lose()
+                self.on_connection_lost()
 
-    def repeat(self, text: bytes) -> bool:
+    def resume_repeated(self, text: bytes) -> bool:
         """Whether a line makes a call again that was given up: it goes on under the number of the first."""
-        alone = self.make_alone()
-        found = alone.repeated(text)
+        fallback = self.make_fallback()
+        found = fallback.find_repeated(text)
         if found is None:
             return False
         number, late = found
         if late.answer:
-            self.client.outgoing.append((number, alone.pass_on(number) + b"\n"))
+            self.client.outgoing.append((number, fallback.answer_repeat(number) + b"\n"))
             self.client.write()
             return True
         self.lines.open[number] = late.line
         if late.greeting != self.greetings:
             late.greeting = self.greetings
-            self.pass_on(number)
+            self.forward(number)
         return True
 
     # -- the broker
@@ -424,11 +428,11 @@ class Shim:
         if data is None:
             return
         if not data:
-            self.lose()
+            self.on_connection_lost()
             return
         self.heard_at = time.monotonic()
         if self.is_untold:
-            self.lose()  # the next greeting tells it, and what is open goes with that
+            self.on_connection_lost()  # the next greeting tells it, and what is open goes with that
             return
         lines = self.broker.split(data)
         if lines and self.broker.is_greeting:
@@ -439,8 +443,8 @@ class Shim:
             done = self.lines.open.pop(number, None)
             if number and number == self.probe:
                 self.probe, text = 0, b""
-            elif self.alone is not None:
-                text = self.alone.translate(number, text)
+            elif self.fallback is not None:
+                text = self.fallback.translate(number, text)
             if flag == b"+" and done is not None:
                 self.lines.handshake[number] = done
             elif flag == b"!":
@@ -452,7 +456,7 @@ class Shim:
                 self.client.outgoing.append((number, shown + b"\n"))
         self.client.write()
 
-    def lose(self) -> None:
+    def on_connection_lost(self) -> None:
         """The connection is broken; nothing else is lost."""
         now = time.monotonic()
         self.retry_at = 0.0
@@ -470,26 +474,26 @@ class Shim:
 
     # -- finding a broker, or starting one
 
-    def reach(self) -> None:
+    def connect_or_start(self) -> None:
         """Try to connect; if nobody listens, see to it that a broker is started."""
         now = time.monotonic()
         starter = self.starter
         if self.lines.open and ((starter and starter.failures > 1) or now - self.lost_at > GIVE_UP_S):
-            self.excuse((starter and starter.trouble) or "The broker cannot be reached.")
+            self.refuse_open_lines((starter and starter.trouble) or "The broker cannot be reached.")
         if now < self.retry_at:
             return
         try:
             self.broker.connect()
         except OSError:
             if self.is_wanted() or self.is_starting():
-                self.start()
+                self.start_broker()
             else:
                 self.retry_at = now + IDLE_RETRY_MS / 1_000
         else:
             self.broker.outgoing += self.hello()
             self.is_untold = False
 
-    def start(self) -> None:
+    def start_broker(self) -> None:
         """See to it that a broker is started; returns at once."""
         if self.starter is None:
             from tellwire.relay.starter import Starter  # noqa: PLC0415 - hardly ever needed
@@ -502,7 +506,7 @@ class Shim:
         words = answer.split()
         if words[:2] != [b"shim", b"%d" % VERSION]:
             self.hang_up()
-            self.excuse(text_of(answer))
+            self.refuse_open_lines(text_of(answer))
             self.retry_at = time.monotonic() + IDLE_RETRY_MS / 1_000
             return
         self.broker.is_greeting = False
@@ -515,8 +519,8 @@ class Shim:
             self.send(number, b"~")
         for number in self.lines.open:
             self.send(number)
-        if self.alone is not None:
-            self.alone.reconnected()
+        if self.fallback is not None:
+            self.fallback.on_reconnect()
         self.broker.write()
 
     def hello(self) -> bytes:
@@ -531,20 +535,20 @@ class Shim:
             facts["cwd"] = ""
         words = ",".join(f"{quote(name)}:{quote(value)}" for name, value in facts.items() if value)
         numbers = ",".join(str(number) for number in self.lines.open)
-        late = () if self.alone is None else self.alone.late
+        late = () if self.fallback is None else self.fallback.late
         unwritten = ",".join({str(number) for number in (*dict(self.client.outgoing), *late) if number})
-        alone = "true" if self.alone is not None and self.alone.is_open else "false"
+        alone = "true" if self.fallback is not None and self.fallback.answered_handshake else "false"
         more = f'"open":[{numbers}],"unwritten":[{unwritten}],"alone":{alone}'
         shim = f'{{"version":{VERSION},{words},{more}}}'
         return f'{{"tellwire":1,"program":"mcp shim","shim":{shim}}}\n'.encode()
 
-    def excuse(self, trouble: str) -> None:
+    def refuse_open_lines(self, trouble: str) -> None:
         """Answer what is open: a client must not wait for ever."""
-        alone = self.make_alone()
+        fallback = self.make_fallback()
         for number, line in list(self.lines.open.items()):
             del self.lines.open[number]
             if number != self.probe:
-                answer = alone.give_up(number, line, trouble, self.greetings)
+                answer = fallback.give_up(number, line, trouble, self.greetings)
                 if answer:
                     self.client.outgoing.append((0, answer))
         self.client.write()

@@ -277,7 +277,7 @@ class Wakes:
         """Whether a task waits until the client may be woken, and what has it look again."""
         self.is_over = False
         """The session has ended: nobody is to be woken any more."""
-        self.glimpse = ""
+        self.preview = ""
         """Of the last wake: who wrote, and the first words, for the human's screen."""
 
     def count(self, now: float, senders: frozenset[str]) -> None:
@@ -302,9 +302,9 @@ class Wakes:
             self.failed_at = self._clock()
         self.is_woken = False
 
-    def take_glimpse(self) -> str:
+    def take_preview(self) -> str:
         """What the human is shown of the last wake, once."""
-        line, self.glimpse = self.glimpse, ""
+        line, self.preview = self.preview, ""
         return line
 
     def standing(self, state: str, *, interrupted_at: float, has_ended: bool) -> Standing:
@@ -464,11 +464,11 @@ class ClientSession:
             return False
         return event.takes_text and not (event.what == "tool_used" and self.delegations)
 
-    def glimpse_at(self, event: HookEvent) -> str:
+    def preview_at(self, event: HookEvent) -> str:
         """What the human is shown of a wake, at the prompt that it comes as; once."""
         if event.what != "prompt":
             return ""
-        line = self.wakes.take_glimpse()
+        line = self.wakes.take_preview()
         return "" if event.typed else line
 
     def current_turn(self, pid: int) -> OpenTurn:
@@ -510,6 +510,6 @@ def _verdict(lease: Lease) -> Verdict:
     return Verdict.ABSENT if Verdict.ABSENT in seen else Verdict.READ
 
 
-def mark_of(message: str, *, notice: bool) -> str:
+def frame_opening(message: str, *, notice: bool) -> str:
     """What a message's frame has in it, and nothing else does; a notice of the broker has another."""
     return f"tellwire: notice id={message} " if notice else f"peer-message id={message} from="

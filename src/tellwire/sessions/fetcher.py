@@ -14,12 +14,18 @@ from tellwire.broker.labels import Labels
 from tellwire.broker.ports import SessionMesh
 from tellwire.clients.ports import NAMED, FetchedText, name_of
 from tellwire.core.context import FetchFor, ReturnLease
-from tellwire.core.mail.framing import announce, glimpse, remind, render_batch, render_message
+from tellwire.core.mail.framing import (
+    render_batch,
+    render_large_notice,
+    render_message,
+    render_preview,
+    render_reminder,
+)
 from tellwire.core.state import Agent
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.ids import format_id, parse_id
 from tellwire.protocol.operations.messages import MessageRecord, Taken
-from tellwire.sessions.client_session import WAKING, ClientSession, mark_of
+from tellwire.sessions.client_session import WAKING, ClientSession, frame_opening
 from tellwire.sessions.evidence import EvidenceWatcher
 from tellwire.sessions.paths import PULL
 from tellwire.sessions.remembered import RememberedSessions
@@ -61,28 +67,28 @@ class MailFetcher:
             log.warning("mail could not be handed over: %s", error)
             return FetchedText()
         except asyncio.CancelledError:
-            self._return(session.agent, call)  # behind the lease, which nobody waits for any more
+            self._return_lease(session.agent, call)  # behind the lease, which nobody waits for any more
             raise
         now, agent = self._mesh.state.now, self._mesh.state.agents[session.agent]
         label = self.labels.label_of(agent)
-        told = self.labels.has_rule(agent, _uncut(session), session.client.cut_mark)
-        fresh = _mark_repeats(taken.messages, self._known(session, taken.messages, prompt))
+        told = self.labels.has_rule(agent, _transcript_to_measure(session), session.client.cut_mark)
+        fresh = _mark_repeats(taken.messages, self._find_known(session, taken.messages, prompt))
         parts = [render_message(each, now=now, label=label) for each in fresh]
         large = [each for each in taken.large if each.id not in session.leases.announced]
         session.leases.announced.update(each.id for each in large)
-        parts += [announce(each, now=now, size=int(each.body)) for each in large]
+        parts += [render_large_notice(each, now=now, size=int(each.body)) for each in large]
         if taken.messages:
             # A text with an id of its own is searched by that id, whatever else is in the transcript.
             is_known = not parts and channel != NAMED
             self._lease(session, call, path, [each.id for each in taken.messages], due=is_known)
             if not parts and channel in WAKING:
                 ids = [each.id for each in taken.messages]
-                return FetchedText(remind(ids), call, glimpse(taken.messages))
+                return FetchedText(render_reminder(ids), call, render_preview(taken.messages))
         behind = taken.waiting - len(taken.large) if taken.messages else 0
         text = render_batch(parts, waiting=behind, told=told, label=label) if parts else ""
         if taken.messages:
-            self.labels.count(agent, len(text), _uncut(session), ruled=not told)
-        return FetchedText(text, call, glimpse(taken.messages, large=large))
+            self.labels.count(agent, len(text), _transcript_to_measure(session), ruled=not told)
+        return FetchedText(text, call, render_preview(taken.messages, large=large))
 
     async def fetch_to_wake(self, session: ClientSession, channel: str, path: str) -> FetchedText:
         """The text that begins a turn: what waits, or that the last woken turn failed; empty for neither."""
@@ -94,34 +100,34 @@ class MailFetcher:
         """Whether a transcript will show what a tool's result hands out, so that no later call has to."""
         if session is None or session.leases.reader is None:
             return False
-        session.leases.add(call, self._marks_of(session.agent, ids), path=PULL)
+        session.leases.add(call, self._frame_openings(session.agent, ids), path=PULL)
         self._evidence.watch(session)
         return True
 
     def give_back(self, session: ClientSession, call: str) -> None:
         """What was fetched by a call did not reach the client."""
         if session.open.pop(call, None) is not None:
-            self._return(session.agent, call)
+            self._return_lease(session.agent, call)
 
-    def _return(self, name: str, call: str) -> None:
+    def _return_lease(self, name: str, call: str) -> None:
         agent = self._mesh.state.agents.get(name)
         if agent is not None:
             self._mesh.submit_own(ReturnLease(agent.id, agent.session, call))
 
     def _lease(self, session: ClientSession, call: str, path: str, ids: list[str], *, due: bool) -> None:
         agent = self._mesh.state.agents[session.agent]
-        session.leases.add(call, self._sought(agent, call, ids), path=path, due=due)
+        session.leases.add(call, self._search_strings(agent, call, ids), path=path, due=due)
         self._mesh.delivery.claim(self._mesh.state, session.agent, ids)
         self._remembered.save(agent, session)
         self._evidence.watch(session)
 
-    def recall(self, agent: Agent, session: ClientSession) -> None:
+    def restore_leases(self, agent: Agent, session: ClientSession) -> None:
         """Go on with the leases that an earlier broker gave this session."""
         before = self._remembered.load(agent, session.client.kind)
         for call in agent.calls:
             if call.partition(":")[0].isdigit() or call in session.open:
                 continue
-            marks = self._sought(agent, call, _leased_to(agent, call))
+            marks = self._search_strings(agent, call, _leased_to(agent, call))
             if before is None:
                 session.leases.add(call, marks)
                 continue
@@ -139,30 +145,32 @@ class MailFetcher:
         agent = self._mesh.state.agents.get(session.agent)
         if agent is not None and call in agent.calls and call in session.open:
             lease = session.open[call]
-            marks = self._marks_of(agent.id, _leased_to(agent, call))
+            marks = self._frame_openings(agent.id, _leased_to(agent, call))
             session.leases.add(call, marks, path=lease.path, at=lease.at)
 
-    def _sought(self, agent: Agent, call: str, ids: list[str]) -> list[str]:
+    def _search_strings(self, agent: Agent, call: str, ids: list[str]) -> list[str]:
         """What a transcript is searched for: the text's own name if it has one, else its messages' marks."""
         name = name_of(agent, call)
-        return [name] if name else self._marks_of(agent.id, ids)
+        return [name] if name else self._frame_openings(agent.id, ids)
 
-    def _marks_of(self, agent: str, ids: list[str]) -> list[str]:
+    def _frame_openings(self, agent: str, ids: list[str]) -> list[str]:
         leased = self._mesh.state.agents[agent].leased
         senders = {each: leased.get(parse_id("m", each) or 0) for each in ids}
         return [
-            mark_of(each, notice=receipt is not None and not (receipt.sender or receipt.quotes))
+            frame_opening(each, notice=receipt is not None and not (receipt.sender or receipt.quotes))
             for each, receipt in senders.items()
         ]
 
-    def _known(
+    def _find_known(
         self, session: ClientSession, messages: list[MessageRecord], prompt: str
     ) -> dict[str, Literal["present", "may return"]]:
         """Which messages the context has already, or may have again when the session is resumed."""
         leased = self._mesh.state.agents[session.agent].leased
         found: dict[str, Literal["present", "may return"]] = {}
         reader = session.leases.reader if session.leases.is_ready else None
-        for each, mark in zip(messages, self._marks_of(session.agent, [m.id for m in messages]), strict=True):
+        for each, mark in zip(
+            messages, self._frame_openings(session.agent, [m.id for m in messages]), strict=True
+        ):
             receipt = leased.get(parse_id("m", each.id) or 0)
             was_seen = receipt is not None and bool(receipt.seen_by)
             if _is_framed(mark, prompt) or (reader is not None and was_seen and reader.is_present(mark)):
@@ -178,7 +186,7 @@ def _leased_to(agent: Agent, call: str) -> list[str]:
     return [format_id("m", seq) for seq, receipt in agent.leased.items() if receipt.lease == lease]
 
 
-def _uncut(session: ClientSession) -> str:
+def _transcript_to_measure(session: ClientSession) -> str:
     """The transcript by which to tell how much was said, for a client that does not report cuts."""
     return "" if session.client.tells_cuts else session.transcript
 

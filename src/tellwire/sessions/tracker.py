@@ -104,7 +104,7 @@ class KnownSessions:
             before = self.remembered.load(agent, record.kind)
             if before is not None:
                 before.restore(session)
-            self._fetcher.recall(agent, session)
+            self._fetcher.restore_leases(agent, session)
             self._evidence.read_ahead(session)
             if session.open:
                 self._evidence.watch(session)
@@ -256,7 +256,7 @@ class SessionTracker:
         note = self._placement.take_note(session.agent) if is_heard else ""
         text = "\n\n".join(filter(None, (note, fetched.text)))
         answer = session.client.hooks.answer(event, text) if text else {}
-        line = session.glimpse_at(event) or fetched.line
+        line = session.preview_at(event) or fetched.line
         return (session.client.hooks.show(answer, line) if line else answer) or None
 
     async def place(self, agent: Agent, conversation: str, pane: str = "") -> Agent:

@@ -70,7 +70,7 @@ class Guarding:
         listens: Listens = always,
     ) -> dict[str, Any] | None:
         """What a hook is answered; `{}` to a write that may go on. One that does not listen takes no mail."""
-        if not may_write(client, payload):
+        if not asks_to_write(client, payload):
             if processes is not None:
                 self._note_process(processes)
             return await self._tracker.handle(client, payload, processes, listens)
@@ -138,6 +138,6 @@ class Guarding:
                 self._guards.note(agent, processes[1])
 
 
-def may_write(client: str, payload: Mapping[str, Any]) -> bool:
+def asks_to_write(client: str, payload: Mapping[str, Any]) -> bool:
     """Whether a hook asks for permission to write, or does not say what for."""
     return client in WRITES and written_paths(WRITES[client], payload) != []

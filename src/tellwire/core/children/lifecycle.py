@@ -11,7 +11,7 @@ from typing import Protocol
 
 from tellwire.core.agents.peers import forget_peers, inherit_peers
 from tellwire.core.agents.roster import SPEAKS_BY_COMMANDS
-from tellwire.core.children.scopes import ancestors, claims_of, holding, inherit_claims
+from tellwire.core.children.scopes import ancestors, claims_of, enforcement_of, inherit_claims
 from tellwire.core.context import Context, Decision
 from tellwire.core.state import Agent, Child, Claim, EndedChild, Request, State
 from tellwire.protocol.events.children import (
@@ -255,7 +255,7 @@ def record_of(state: State, agent: Agent, context: Context, status: str = "") ->
     """A child as its parent sees it in a listing."""
     child = state.children[agent.id]
     parent = state.agents.get(child.parent)
-    enforced, why = holding(state, agent, context) if child.scoped else ("", "")
+    enforced, why = enforcement_of(state, agent, context) if child.scoped else ("", "")
     return ChildRecord(
         id=agent.id,
         name=agent.name,

@@ -78,12 +78,12 @@ def is_scoped(state: State, agent: str) -> bool:
 def owner_of(
     state: State, path: str, claims: Iterable[tuple[str, Claim]] | None = None
 ) -> tuple[str, Claim] | None:
-    """Who alone may write to a path, and by which claim; `claims` as of `by_depth`, if known."""
-    claims = by_depth(state) if claims is None else claims
+    """Who alone may write to a path, and by which claim; `claims` as of `claims_by_depth`, if known."""
+    claims = claims_by_depth(state) if claims is None else claims
     return next((found for found in claims if covers_path(found[1].rule, path)), None)
 
 
-def by_depth(state: State) -> list[tuple[str, Claim]]:
+def claims_by_depth(state: State) -> list[tuple[str, Claim]]:
     """All claims to write, of the deepest agents first."""
     found = [
         (len(ancestors(state, agent)), agent, claim)
@@ -94,22 +94,22 @@ def by_depth(state: State) -> list[tuple[str, Claim]]:
     return [(agent, claim) for _, agent, claim in sorted(found, key=lambda each: -each[0])]
 
 
-def may_write(
+def judge_write(
     state: State, agent: str, path: str, claims: Iterable[tuple[str, Claim]] | None = None
 ) -> WriteVerdict:
     """Whether an agent may write to a path (CHILD-5); `agent` is empty for who is none.
 
-    A caller that asks about many paths computes `claims` once, with `by_depth`.
+    A caller that asks about many paths computes `claims` once, with `claims_by_depth`.
 
     Raises:
         TellwireError: `path_invalid`.
     """
     check_path(path)
     owner, claim = owner_of(state, path, claims) or ("", None)
-    return judge(state, agent, path, owner, claim)
+    return judge_claimed_write(state, agent, path, owner, claim)
 
 
-def judge(state: State, agent: str, path: str, owner: str, claim: Claim | None) -> WriteVerdict:
+def judge_claimed_write(state: State, agent: str, path: str, owner: str, claim: Claim | None) -> WriteVerdict:
     """Whether an agent may write to a path that is an owner's by a claim."""
     if owner and owner == agent:
         return WriteVerdict(True, "It is yours.", owner, claim)
@@ -123,11 +123,11 @@ def judge(state: State, agent: str, path: str, owner: str, claim: Claim | None) 
         reason = f"{path} belongs to {_name(state, owner)} ({claim.rule})."
         return WriteVerdict(False, f"{reason} Ask it, or do something else.", owner, claim)
     if scoped:
-        return WriteVerdict(False, outside(state, agent, path), owner, claim)
+        return WriteVerdict(False, explain_out_of_scope(state, agent, path), owner, claim)
     return WriteVerdict(True, "Nobody has claimed it.")
 
 
-def outside(state: State, agent: str, path: str) -> str:
+def explain_out_of_scope(state: State, agent: str, path: str) -> str:
     """The refusal for a path that a scoped agent was not given."""
     writable = [claim.rule.path for claim in claims_of(state, agent) if claim.rule.access == "write"]
     where = f"You may write in {', '.join(writable)} only" if writable else "You may not write anywhere"
@@ -153,7 +153,7 @@ def check_free(state: State, agent: Agent, rules: Iterable[ScopeRule]) -> None:
         TellwireError: `scope_conflict`.
     """
     for rule in rules:
-        for other in _writers(state, rule, but={agent.id}):
+        for other in _conflicting_claims(state, rule, but={agent.id}):
             beneath = agent.id in ancestors(state, other[0])
             if not beneath or covers(other[1].rule, rule):
                 raise _conflict(state, rule, *other)
@@ -170,13 +170,13 @@ def check_delegation(state: State, parent: Agent, rules: Iterable[ScopeRule]) ->
         held = any(covers(claim.rule, rule) for claim in own)
         # What the parent holds lies within what those above it hold.
         above = set(ancestors(state, parent.id)) if held else set[str]()
-        for other in _writers(state, rule, but={parent.id, *above}):
+        for other in _conflicting_claims(state, rule, but={parent.id, *above}):
             raise _conflict(state, rule, *other)
         if not held and is_scoped(state, parent.id):
             raise TellwireError("scope_outside", f"{rule} is outside the scope of {parent.name!r}.")
 
 
-def _writers(state: State, rule: ScopeRule, *, but: set[str]) -> list[tuple[str, Claim]]:
+def _conflicting_claims(state: State, rule: ScopeRule, *, but: set[str]) -> list[tuple[str, Claim]]:
     """The agents whose claims conflict with a rule, the deepest child first."""
     found: list[tuple[int, str, Claim]] = []
     for agent in state.claims:
@@ -221,7 +221,9 @@ def decide_claim_scope(state: State, operation: ClaimScope, context: Context) ->
         raise TellwireError("limit_exceeded", f"More than {limits.claims_max} claims.")
     until = context.awake + for_s
     claims = [*kept, *(Claim(rule, until) for rule in rules)]
-    return Decision(_held(agent, claims, context, changed=bool(new)), [ScopeClaimed(agent.id, rules, until)])
+    return Decision(
+        _claims_reply(agent, claims, context, changed=bool(new)), [ScopeClaimed(agent.id, rules, until)]
+    )
 
 
 def decide_release_scope(state: State, operation: ReleaseScope, context: Context) -> Decision:
@@ -234,7 +236,7 @@ def decide_release_scope(state: State, operation: ReleaseScope, context: Context
     given = [claim.rule for claim in held if not paths or claim.rule.path in paths]
     kept = [claim for claim in held if claim.rule not in given]
     events = [ScopeReleased(agent.id, given, "asked")] if given else []
-    return Decision(_held(agent, kept, context, changed=bool(given)), list(events))
+    return Decision(_claims_reply(agent, kept, context, changed=bool(given)), list(events))
 
 
 def apply_scope_claimed(state: State, event: ScopeClaimed) -> None:
@@ -253,7 +255,7 @@ def apply_scope_released(state: State, event: ScopeReleased) -> None:
         state.claims.pop(event.agent, None)
 
 
-def released(state: State, context: Context) -> list[ScopeReleased]:
+def release_stale_claims(state: State, context: Context) -> list[ScopeReleased]:
     """Release claims that have expired, and those of agents that will not come back."""
     events: list[ScopeReleased] = []
     for agent_id, claims in state.claims.items():
@@ -280,7 +282,7 @@ def inherit_claims(state: State, before: str, heir: str) -> None:
 # -- what holds it ------------------------------------------------------------------------------------
 
 
-def holding(state: State, agent: Agent, context: Context) -> tuple[str, str]:
+def enforcement_of(state: State, agent: Agent, context: Context) -> tuple[str, str]:
     """What keeps an agent to what it may write: `enforced` or `advisory`, and why."""
     child = state.children.get(agent.id)
     if child is not None and child.scoped and child.held_by:
@@ -297,7 +299,7 @@ def holding(state: State, agent: Agent, context: Context) -> tuple[str, str]:
 def decide_who_owns(state: State, operation: WhoOwns, context: Context) -> Decision:
     """Who owns a path, and whether the caller may write there."""
     path = check_path(operation.path)
-    verdict = may_write(state, context.caller.agent, path)
+    verdict = judge_write(state, context.caller.agent, path)
     readers = [
         agent.name
         for agent in state.agents.values()
@@ -307,14 +309,14 @@ def decide_who_owns(state: State, operation: WhoOwns, context: Context) -> Decis
     reply = Ownership(
         path=path,
         owner=_name(state, verdict.owner) if verdict.owner else "",
-        rule=None if verdict.claim is None else _record(verdict.claim, context),
+        rule=None if verdict.claim is None else _claim_record(verdict.claim, context),
         through=[_name(state, agent) for agent in ancestors(state, verdict.owner)],
         readers=sorted(readers, key=str.lower),
         may_write=verdict.allowed,
         reason=verdict.reason,
     )
     if not verdict.allowed:
-        enforced, why = holding(state, state.agents[context.caller.agent], context)
+        enforced, why = enforcement_of(state, state.agents[context.caller.agent], context)
         reply = msgspec.structs.replace(reply, enforced=enforced, why=why)
     return Decision(reply)
 
@@ -324,17 +326,17 @@ def decide_list_scopes(state: State, _operation: ListScopes, context: Context) -
     holders = {agent for agent in state.claims if claims_of(state, agent)} | set(state.children)
     holders |= {child.parent for child in state.children.values() if child.parent}
     known = [state.agents[agent] for agent in holders if agent in state.agents]
-    known.sort(key=lambda agent: [*reversed(_line_names(state, agent.id)), agent.name.lower()])
-    return Decision(Scopes(scopes=[_scope(state, agent, context) for agent in known]))
+    known.sort(key=lambda agent: [*reversed(_ancestor_names(state, agent.id)), agent.name.lower()])
+    return Decision(Scopes(scopes=[_scope_record(state, agent, context) for agent in known]))
 
 
-def _line_names(state: State, agent: str) -> list[str]:
+def _ancestor_names(state: State, agent: str) -> list[str]:
     return [_name(state, parent).lower() for parent in ancestors(state, agent)]
 
 
-def _scope(state: State, agent: Agent, context: Context) -> ScopeRecord:
+def _scope_record(state: State, agent: Agent, context: Context) -> ScopeRecord:
     child = state.children.get(agent.id)
-    enforced, why = holding(state, agent, context)
+    enforced, why = enforcement_of(state, agent, context)
     return ScopeRecord(
         name=agent.name,
         parent=_name(state, child.parent) if child is not None and child.parent else "",
@@ -342,15 +344,15 @@ def _scope(state: State, agent: Agent, context: Context) -> ScopeRecord:
         enforced=enforced,
         why=why,
         status="online" if agent.online else "offline",
-        rules=[_record(claim, context) for claim in claims_of(state, agent.id)],
+        rules=[_claim_record(claim, context) for claim in claims_of(state, agent.id)],
     )
 
 
-def _held(agent: Agent, claims: list[Claim], context: Context, *, changed: bool) -> Claims:
-    return Claims(name=agent.name, rules=[_record(claim, context) for claim in claims], changed=changed)
+def _claims_reply(agent: Agent, claims: list[Claim], context: Context, *, changed: bool) -> Claims:
+    return Claims(name=agent.name, rules=[_claim_record(claim, context) for claim in claims], changed=changed)
 
 
-def _record(claim: Claim, context: Context) -> ClaimRecord:
+def _claim_record(claim: Claim, context: Context) -> ClaimRecord:
     rule = claim.rule
     until = context.now + claim.until - context.awake if claim.until else 0.0
     return ClaimRecord(path=rule.path, access=rule.access, recursive=rule.recursive, until=until)

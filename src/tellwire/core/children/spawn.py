@@ -33,7 +33,7 @@ from tellwire.core.children.scopes import (
     check_rules,
     claims_of,
     is_scoped,
-    released,
+    release_stale_claims,
 )
 from tellwire.core.context import (
     Context,
@@ -364,7 +364,7 @@ def decide_sweep(state: State, command: SweepChildren, context: Context) -> Deci
         found = look(state, state.agents[agent_id], child, context)
         if found is not None:
             return found  # what comes next must be decided on the state that this leaves
-    return Decision(None, [] if command.begun else list(released(state, context)))
+    return Decision(None, [] if command.begun else list(release_stale_claims(state, context)))
 
 
 def _abandoned(state: State, agent: Agent, child: Child, context: Context) -> Decision | None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from tellwire.core.children.scopes import by_depth, claims_of, is_scoped, judge, outside, overlaps
+from tellwire.core.children.scopes import (
+    claims_by_depth,
+    claims_of,
+    explain_out_of_scope,
+    is_scoped,
+    judge_claimed_write,
+    overlaps,
+)
 from tellwire.core.state import State
 
 WRITE = "write"
@@ -31,7 +38,7 @@ class Guard(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def guard_of(state: State, agent: str) -> Guard:
-    """What `may_write` says of every path at once.
+    """What `judge_write` says of every path at once.
 
     Claims that do not touch a scoped agent's own rules are left out: what lies outside of those is refused
     anyway.
@@ -39,16 +46,16 @@ def guard_of(state: State, agent: str) -> Guard:
     scoped = is_scoped(state, agent)
     own = [claim.rule for claim in claims_of(state, agent) if claim.rule.access == "write"]
     rules: list[GuardRule] = []
-    for owner, claim in by_depth(state):
+    for owner, claim in claims_by_depth(state):
         rule = claim.rule
         if not scoped or any(overlaps(rule, each) for each in own):
-            verdict = judge(state, agent, PLACE, owner, claim)
+            verdict = judge_claimed_write(state, agent, PLACE, owner, claim)
             rules.append(GuardRule(rule.path, rule.recursive, "" if verdict.allowed else verdict.reason))
-    return Guard(rules, outside(state, agent, PLACE) if scoped else "")
+    return Guard(rules, explain_out_of_scope(state, agent, PLACE) if scoped else "")
 
 
 def is_guarded(state: State, agent: str) -> bool:
     """Whether there is anything that an agent may not write."""
     if is_scoped(state, agent):
         return True
-    return any(owner != agent for owner, _ in by_depth(state))
+    return any(owner != agent for owner, _ in claims_by_depth(state))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from tellwire.core.context import Context, Decision, FetchFor, NoteEvidence, ReturnLease
-from tellwire.core.mail.framing import announce, page_chars, render_message, render_page
+from tellwire.core.mail.framing import page_chars, render_large_notice, render_message, render_page
 from tellwire.core.mail.receipts import holder
 from tellwire.core.state import Agent, Receipt, State
 from tellwire.protocol.errors import TellwireError
@@ -117,7 +117,7 @@ def _choose(
         held.add(sender)  # what it sent later must not overtake this one
         if (size > whole or not taken) and (chars > 0 or not large):
             large.append(msgspec.structs.replace(record, body=len(text), context=None))
-            chars -= len(announce(record, now=context.now, size=len(text)))
+            chars -= len(render_large_notice(record, now=context.now, size=len(text)))
     return taken, large
 
 

@@ -205,7 +205,7 @@ def render_message(message: MessageRecord, *, now: float, reader: str = "", labe
     if message.sender == SYSTEM:
         return _notice(message)
     text = neutralise(_text_of(message.body))
-    return _framed(message, text, now=now, reader=reader, label=label)
+    return _frame(message, text, now=now, reader=reader, label=label)
 
 
 def render_page(
@@ -223,7 +223,7 @@ def render_page(
     # A page may begin anywhere, so what the cut has laid bare is broken as well; the length stays.
     page = neutralise(text[start:end])
     part = f"{start}-{end}/{total}"
-    framed = _framed(message, page, now=now, part=part, with_context=is_last, label=label)
+    framed = _frame(message, page, now=now, part=part, with_context=is_last, label=label)
     return framed, end if end < total else 0, total
 
 
@@ -235,7 +235,7 @@ def page_chars(message: MessageRecord, room: int, *, offset: int, in_bytes: bool
     return len(rest.encode()[:room].decode(errors="ignore"))
 
 
-def remind(ids: Sequence[str]) -> str:
+def render_reminder(ids: Sequence[str]) -> str:
     """A pointer to messages that are in the context already, and have no answer yet."""
     return f"[tellwire: {', '.join(ids)} above came before this session was interrupted. Read on there.]"
 
@@ -265,25 +265,25 @@ def render_batch(
     lines = [f"[tellwire: {said}{hint}]", *rendered] if peers else list(rendered) or [NO_MESSAGES]
     if waiting > 0:
         ids = [found[1] for text in rendered if (found := _ID.match(text))]
-        lines.append(say_more(waiting, ids[-1] if ids else ""))
+        lines.append(render_more_waiting(waiting, ids[-1] if ids else ""))
     return "\n".join(lines)
 
 
-def say_more(waiting: int, last: str) -> str:
+def render_more_waiting(waiting: int, last: str) -> str:
     """That more waits, and how to get it: each time by other words, for clients that stop a call repeated."""
     more = "1 more message waits" if waiting == 1 else f"{waiting} more messages wait"
     call = f'get_messages(after="{_quotable(last)}")' if last else "get_messages again"
     return f"[tellwire: {more}; call {call}.]"
 
 
-def announce(message: MessageRecord, *, now: float, size: int) -> str:
+def render_large_notice(message: MessageRecord, *, now: float, size: int) -> str:
     """One line in place of a message that is too large to be shown now."""
     sender, place = _attribute(message.sender), f'get_messages(id="{_quotable(message.id)}", offset=0)'
     age = _age(now - message.sent_at)
     return f"[tellwire: a message from {sender}, {age} ago, has {size} characters; read it with {place}.]"
 
 
-def render_network(messages: Sequence[MessageRecord], *, reply_hint: bool = True) -> str:
+def render_agent_network(messages: Sequence[MessageRecord], *, reply_hint: bool = True) -> str:
     """The messages as the dialect `agent-network` tells them; only a message's first line is not indented."""
     if not messages:
         return NO_MESSAGES
@@ -316,7 +316,7 @@ def render_network(messages: Sequence[MessageRecord], *, reply_hint: bool = True
 # -- the frame ----------------------------------------------------------------------------------------
 
 
-def _framed(
+def _frame(
     message: MessageRecord,
     text: str,
     *,
@@ -499,25 +499,25 @@ WORDS_CHARS_MAX = 60
 SCANNED_CHARS_MAX = 1_000
 
 
-def glimpse(messages: Sequence[MessageRecord], *, large: Sequence[MessageRecord] = ()) -> str:
+def render_preview(messages: Sequence[MessageRecord], *, large: Sequence[MessageRecord] = ()) -> str:
     """Who, and the first words of the first message; how many more there are. Of a large one only who."""
     if not messages and not large:
         return ""
     first, more = [*messages, *large][0], len(messages) + len(large) - 1
-    words = _words(first.body) if messages else "a large message"
-    line = f"tellwire: {_line(first.sender)}: {words}" if first.sender else f"tellwire: {words}"
+    words = _first_words(first.body) if messages else "a large message"
+    line = f"tellwire: {_one_line(first.sender)}: {words}" if first.sender else f"tellwire: {words}"
     return f"{line} (and {more} more)" if more else line
 
 
-def _words(body: object) -> str:
+def _first_words(body: object) -> str:
     text = body if isinstance(body, str) else msgspec.json.encode(body).decode()
-    words = neutralise(_line(text[:SCANNED_CHARS_MAX]))
+    words = neutralise(_one_line(text[:SCANNED_CHARS_MAX]))
     if len(words) > WORDS_CHARS_MAX or len(text) > SCANNED_CHARS_MAX:
         return words[: WORDS_CHARS_MAX - 1].rstrip() + "…"
     return words
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     """One line without anything that a terminal would obey."""
     plain = "".join(each if not category(each).startswith(("C", "Z")) else " " for each in text)
     return " ".join(plain.split())

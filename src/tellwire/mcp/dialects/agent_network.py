@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tellwire.core.mail.framing import announce, render_network, say_more
+from tellwire.core.mail.framing import render_agent_network, render_large_notice, render_more_waiting
 from tellwire.mcp.dialects.answer import ABOUT, Answer, in_line, plain, record_data, refusal
 from tellwire.mcp.dialects.tool import (
     ONCE_S,
@@ -72,17 +72,17 @@ DEPRECATED = (
 KEPT = "Not delivered yet, but kept: it arrives when the peer is back. Do not resend."
 
 
-def say(operation: Operation[Any], reply: Any) -> Answer:
+def render(operation: Operation[Any], reply: Any) -> Answer:
     """A reply in this dialect's words."""
     if isinstance(reply, AgentList):
         names = [each.name for each in reply.agents]
         return Answer("\n".join(names) or "(no peers)", {"peers": names})
     if isinstance(reply, Sent) and isinstance(operation, SendMessage):
-        return say_sent(reply)
+        return render_sent(reply)
     return Answer("ok", {})
 
 
-def say_sent(reply: Sent) -> Answer:
+def render_sent(reply: Sent) -> Answer:
     """The status words of the mesh skill; what we keep for a peer that is away, it calls `timeout`."""
     status = "timeout" if reply.status == "queued" else reply.status
     note = _kept(reply) if reply.status == "queued" else reply.note
@@ -103,38 +103,38 @@ def _kept(reply: Sent) -> str:
     return f"Not delivered yet, but kept: {reply.why}. Do not resend." if reply.why else KEPT
 
 
-def say_refused(error: TellwireError) -> Answer:
+def render_refused_send(error: TellwireError) -> Answer:
     """A send that could not be: this dialect has a status for everything."""
     answer = refusal(error)
     return Answer(f"status=denied {answer.text}", {"status": "denied", **answer.data}, failed=True)
 
 
-def say_taken(reply: Taken, *, now: float) -> Answer:
+def render_taken(reply: Taken, *, now: float) -> Answer:
     """The inbox, as the skill shows it."""
-    parts = [render_network(reply.messages)] if reply.messages or not reply.waiting else []
+    parts = [render_agent_network(reply.messages)] if reply.messages or not reply.waiting else []
     data: dict[str, Any] = {"messages": [record_data(each) for each in reply.messages]}
     if reply.messages:
         data = {"about": ABOUT, **data}
-    parts += [announce(each, now=now, size=int(each.body)) for each in reply.large]
+    parts += [render_large_notice(each, now=now, size=int(each.body)) for each in reply.large]
     if reply.large:
         data["large"] = [{"id": each.id, "from": each.sender, "chars": each.body} for each in reply.large]
     if reply.waiting > len(reply.large) and (reply.messages or not reply.large):
         last = reply.messages[-1].id if reply.messages else ""
-        parts.append(say_more(reply.waiting - len(reply.large), last))
+        parts.append(render_more_waiting(reply.waiting - len(reply.large), last))
     if reply.waiting:
         data["waiting"] = reply.waiting
     return Answer("\n".join(parts), data)
 
 
-def say_request(sent: Sent, reply: Taken | None, *, now: float) -> Answer:
+def render_request_outcome(sent: Sent, reply: Taken | None, *, now: float) -> Answer:
     """What a blocking request came to; always with the warning."""
     if reply is None and sent.status != "received":
-        answer = say_sent(sent)
+        answer = render_sent(sent)
         data = {**answer.data, "warning": DEPRECATED}
         return Answer(f"{DEPRECATED}\n{answer.text}", data, answer.failed)
     if reply is None:
         words = f"status=timeout id={sent.id} No reply yet; if one comes, get_messages shows it."
         return Answer(f"{DEPRECATED}\n{words}", {"status": "timeout", "id": sent.id, "warning": DEPRECATED})
-    answer = say_taken(reply, now=now)
+    answer = render_taken(reply, now=now)
     data = {**answer.data, "status": "received", "id": sent.id, "warning": DEPRECATED}
     return Answer(f"{DEPRECATED}\n{answer.text}", data)

@@ -54,7 +54,7 @@ def _harmless(value: Any) -> Any:
     return value
 
 
-def say_reply(reply: Any) -> Answer:
+def render_reply(reply: Any) -> Answer:
     """A reply without words of its own: its note, or else its data."""
     data = plain(reply)
     shown = msgspec.json.encode(data).decode() if data else "Done."

@@ -107,25 +107,25 @@ ENDED_MAX = 5
 HOW = {"asked": "was ended", "killed": "was killed"}
 
 
-def say_peers_of(reply: Peers) -> Answer:
+def render_paired_peers(reply: Peers) -> Answer:
     """The caller's peers."""
     names = ", ".join(f"{peer.name} ({in_line(peer.kind)}, {peer.status})" for peer in reply.peers)
     return Answer(f"Your peers: {names or 'none'}.", plain(reply))
 
 
-def say_policy(reply: PolicyState) -> Answer:
+def render_policy(reply: PolicyState) -> Answer:
     """The policy of a project."""
     return Answer(f"The policy of {in_line(reply.group)} is {reply.policy}.", plain(reply))
 
 
-def say_claims(reply: Claims) -> Answer:
+def render_claims(reply: Claims) -> Answer:
     """The caller's claims."""
     if not reply.rules:
         return Answer("You hold no claims.", plain(reply))
     return Answer("You hold:\n" + "\n".join(_rule(each) for each in reply.rules), plain(reply))
 
 
-def say_ownership(reply: Ownership) -> Answer:
+def render_ownership(reply: Ownership) -> Answer:
     """Who owns a path, and whether the caller may write there."""
     whose = f"{reply.path} is {reply.owner}'s." if reply.owner else ""
     may = "You may write there." if reply.may_write else "You may not write there."
@@ -134,7 +134,7 @@ def say_ownership(reply: Ownership) -> Answer:
     )
 
 
-def say_scopes(reply: Scopes) -> Answer:
+def render_scopes(reply: Scopes) -> Answer:
     """Who may write where."""
     lines: list[str] = []
     for scope in reply.scopes:
@@ -144,12 +144,12 @@ def say_scopes(reply: Scopes) -> Answer:
     return Answer("\n".join(lines) or "Nobody has claimed anything.", plain(reply))
 
 
-def say_child(reply: ChildRecord) -> Answer:
+def render_child(reply: ChildRecord) -> Answer:
     """The record of one child."""
     return Answer(f"{_child(reply)}.", plain(reply))
 
 
-def say_children(reply: Children) -> Answer:
+def render_children(reply: Children) -> Answer:
     """A list of children, and those that ended recently."""
     lines = [_child(each) for each in reply.children] or ["You have no children."]
     lines += [_ended(each) for each in reply.ended[:ENDED_MAX]]
@@ -178,7 +178,7 @@ def _rule(rule: ClaimRecord) -> str:
     return f"{rule.access} {in_line(rule.path)}{'' if rule.recursive else ' (not beneath)'}{until}"
 
 
-def say_answered(reply: Answered, bytes_max: int) -> Answer:
+def render_answered(reply: Answered, bytes_max: int) -> Answer:
     """What an agent answered that was started for one question; cut if the client would not take it whole."""
     text = neutralise(reply.text)
     data = text.encode()
@@ -191,13 +191,13 @@ def say_answered(reply: Answered, bytes_max: int) -> Answer:
     return Answer(f"[tellwire: {head}]\n{text}", plain(msgspec.structs.replace(reply, text=text)))
 
 
-SAYS: dict[type, Any] = {
-    Peers: say_peers_of,
-    PolicyState: say_policy,
-    Claims: say_claims,
-    Ownership: say_ownership,
-    Scopes: say_scopes,
-    ChildRecord: say_child,
-    Children: say_children,
+RENDERERS: dict[type, Any] = {
+    Peers: render_paired_peers,
+    PolicyState: render_policy,
+    Claims: render_claims,
+    Ownership: render_ownership,
+    Scopes: render_scopes,
+    ChildRecord: render_child,
+    Children: render_children,
 }
-"""For each reply, what says it."""
+"""By the type of the reply."""

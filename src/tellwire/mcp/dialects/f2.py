@@ -133,7 +133,7 @@ F2 = Dialect(
 )
 
 
-def say(tool: Tool, operation: Operation[Any], reply: Any, session: ShimSession) -> Answer:
+def render(tool: Tool, operation: Operation[Any], reply: Any, session: ShimSession) -> Answer:
     """A reply in this dialect's shapes; the text is the same JSON, for clients that show nothing else."""
     match reply:
         case AgentList():
@@ -142,7 +142,7 @@ def say(tool: Tool, operation: Operation[Any], reply: Any, session: ShimSession)
         case AgentRecord():
             return _answer(agent_data(reply))
         case Sent():
-            return _say_sent(operation, reply, session)
+            return _render_sent(operation, reply, session)
         case Topics():
             return _answer({"topics": reply.topics})
         case Answered():
@@ -151,7 +151,7 @@ def say(tool: Tool, operation: Operation[Any], reply: Any, session: ShimSession)
             return _answer({"status": "unregistered" if tool.name == "unregister_agent" else "ok"})
 
 
-def say_registered(agent: Agent) -> Answer:
+def render_registered(agent: Agent) -> Answer:
     """Who the caller now is."""
     return _answer(
         {
@@ -165,7 +165,7 @@ def say_registered(agent: Agent) -> Answer:
     )
 
 
-def say_taken(reply: Taken, session: ShimSession) -> Answer:
+def render_taken(reply: Taken, session: ShimSession) -> Answer:
     """Messages as this dialect's records."""
     data: dict[str, Any] = {"messages": [message_data(each, session) for each in reply.messages]}
     if reply.messages:
@@ -217,7 +217,7 @@ def message_data(message: MessageRecord, session: ShimSession) -> dict[str, Any]
     }
 
 
-def _say_sent(operation: Operation[Any], reply: Sent, session: ShimSession) -> Answer:
+def _render_sent(operation: Operation[Any], reply: Sent, session: ShimSession) -> Answer:
     to = getattr(operation, "to", "")
     reached = [each.name for each in reply.recipients if each.status in ("received", "queued")]
     data: dict[str, Any] = {

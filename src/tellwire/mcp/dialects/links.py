@@ -79,7 +79,7 @@ LINK_TOOLS = (
 )
 
 
-def say_link(reply: LinkRecord, me: str) -> Answer:
+def render_link(reply: LinkRecord, me: str) -> Answer:
     """One link, and what to do next."""
     others = [name for name in _here(reply) if name != me]
     text = f"link:{reply.id} is {reply.status}"
@@ -96,7 +96,7 @@ def say_link(reply: LinkRecord, me: str) -> Answer:
     return Answer(text, plain(reply))
 
 
-def say_links(reply: LinkList) -> Answer:
+def render_links(reply: LinkList) -> Answer:
     """The links one is in."""
     lines = [
         f"link:{each.id} ({each.status}, {each.turns}/{each.turns_max} turns): "
@@ -112,12 +112,12 @@ def say_links(reply: LinkList) -> Answer:
     return Answer("\n".join(lines) or "No links.", plain(reply))
 
 
-def say_listening(reply: Listening) -> Answer:
+def render_listening(reply: Listening) -> Answer:
     """Whom one listens to."""
     return Answer(f"You are told when these stop: {', '.join(reply.agents) or 'nobody'}.", plain(reply))
 
 
-def say_direct(reply: Sent, peer: str) -> str:
+def render_direct_link(reply: Sent, peer: str) -> str:
     """What a direct send means from now on."""
     if not reply.made:
         return ""

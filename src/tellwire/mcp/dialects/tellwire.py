@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tellwire.core.mail.framing import announce, neutralise, render_batch, render_message, render_page
+from tellwire.core.mail.framing import (
+    neutralise,
+    render_batch,
+    render_large_notice,
+    render_message,
+    render_page,
+)
 from tellwire.mcp.dialects.answer import ABOUT, Answer, in_line, plain, record_data
 from tellwire.mcp.dialects.children import CHILD_TOOLS
 from tellwire.mcp.dialects.links import LINK_TOOLS
@@ -193,7 +199,7 @@ TELLWIRE = Dialect(
 # -- one for each reply -------------------------------------------------------------------------------
 
 
-def say_peers(reply: AgentList, me: str, capability: str | None = None) -> Answer:
+def render_peers(reply: AgentList, me: str, capability: str | None = None) -> Answer:
     """Who can be written to."""
     count = len(reply.agents)
     found = "1 peer:" if count == 1 else f"{count} peers:"
@@ -229,7 +235,7 @@ BY_FETCHING = "Fetch a reply later with get_messages."
 TO_MAIN = "A reply goes to your main conversation."
 
 
-def say_sent(reply: Sent, operation: SendMessage, ttl_s: float, coming: str = BY_FETCHING) -> Answer:
+def render_sent(reply: Sent, operation: SendMessage, ttl_s: float, coming: str = BY_FETCHING) -> Answer:
     """How far a send got, and what to do about it; `coming`: how a reply gets here."""
     data = plain(reply)
     to = operation.to if isinstance(operation.to, str) else ", ".join(operation.to)
@@ -267,7 +273,7 @@ _EVIDENCE = {
 }
 
 
-def say_status(reply: MessageStatusReply) -> Answer:
+def render_status(reply: MessageStatusReply) -> Answer:
     """The receipts of one message."""
     lines = [
         f"{reply.id} to {each.name}: {each.state}"
@@ -289,13 +295,13 @@ class Voice(NamedTuple):
     """Whether the rule is already in the context."""
 
 
-def say_taken(reply: Taken, voice: Voice, *, now: float) -> Answer:
+def render_taken(reply: Taken, voice: Voice, *, now: float) -> Answer:
     """Messages, framed; or that there are none."""
     data: dict[str, Any] = {"messages": [record_data(each) for each in reply.messages]}
     if reply.messages:
         data = {"about": ABOUT, **data}
     parts = [render_message(each, now=now, label=voice.label) for each in reply.messages]
-    parts += [announce(each, now=now, size=int(each.body)) for each in reply.large]
+    parts += [render_large_notice(each, now=now, size=int(each.body)) for each in reply.large]
     if reply.large:
         data["large"] = [{"id": each.id, "from": each.sender, "chars": each.body} for each in reply.large]
     if reply.waiting:
@@ -312,7 +318,9 @@ def say_taken(reply: Taken, voice: Voice, *, now: float) -> Answer:
     return Answer(render_batch(parts, waiting=waiting, **voice._asdict()), data)
 
 
-def say_page(reply: Taken, operation: TakeMessages, voice: Voice, *, now: float, chars: int) -> Answer:
+def render_message_page(
+    reply: Taken, operation: TakeMessages, voice: Voice, *, now: float, chars: int
+) -> Answer:
     """One part of a large message."""
     message = reply.messages[0]
     at = operation.offset
@@ -333,7 +341,7 @@ def in_words(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def say_inbox(reply: Inbox, voice: Voice, *, now: float) -> Answer:
+def render_inbox(reply: Inbox, voice: Voice, *, now: float) -> Answer:
     """A look at the inbox; nothing is taken."""
     if not reply.messages:
         return Answer("No messages.", {"messages": []})
@@ -342,7 +350,7 @@ def say_inbox(reply: Inbox, voice: Voice, *, now: float) -> Answer:
     return Answer(render_batch(parts, waiting=reply.waiting, **voice._asdict()), data)
 
 
-def say_history(reply: History, *, now: float, me: str, label: str = "") -> Answer:
+def render_history(reply: History, *, now: float, me: str, label: str = "") -> Answer:
     """Earlier messages, framed like new ones."""
     parts = [render_message(_as_message(each), now=now, reader=me, label=label) for each in reply.messages]
     noun = "earlier message" if len(parts) == 1 else "earlier messages"
@@ -368,7 +376,7 @@ def _as_message(record: HistoryRecord) -> MessageRecord:
     )
 
 
-def say_session(reply: SessionData) -> Answer:
+def render_session(reply: SessionData) -> Answer:
     """The end of a peer's session; what peers said in it must not pass for what was said to the reader."""
     about = f"{reply.agent} ({in_line(reply.kind)}, {reply.activity or reply.status})"
     if not reply.text:
@@ -380,7 +388,7 @@ def say_session(reply: SessionData) -> Answer:
     return Answer(framed, {"about": ABOUT, **plain(reply), "text": text})
 
 
-def say_agent(reply: AgentRecord, *, own: bool) -> Answer:
+def render_agent(reply: AgentRecord, *, own: bool) -> Answer:
     """One agent's record."""
     words = ", ".join(in_line(word) for word in reply.capabilities) or "none announced"
     who = f"You are {reply.name}" if own else f"{reply.name} ({in_line(reply.kind)}, {reply.status})"
@@ -391,6 +399,6 @@ def say_agent(reply: AgentRecord, *, own: bool) -> Answer:
     return Answer(f"{who}; capabilities: {words}.", data)
 
 
-def say_topics(reply: Topics) -> Answer:
+def render_topics(reply: Topics) -> Answer:
     """The topics one is subscribed to."""
     return Answer(f"Your topics: {', '.join(reply.topics) or 'none'}.", plain(reply))

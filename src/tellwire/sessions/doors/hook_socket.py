@@ -192,7 +192,7 @@ class WaiterDoor:
             self._tracker.fetcher.give_back(session, fetched.call)
             return False
         self.leave(connection)
-        session.wakes.glimpse = fetched.line
+        session.wakes.preview = fetched.line
         connection.end(b"2 " + fetched.text.encode())
         return True
 

@@ -16,7 +16,7 @@ from tellwire.protocol.operations.agents import PathRecord
 from tellwire.sessions.client_session import ClientSession
 from tellwire.sessions.listening import Listens, always
 from tellwire.sessions.tracker import SessionTracker
-from tellwire.sessions.write_guard import Guarding, may_write
+from tellwire.sessions.write_guard import Guarding, asks_to_write
 from tellwire.system.processes import read_process
 
 TOLD = "session_told"
@@ -82,7 +82,7 @@ class PluginDoor:
         if payload.get("hook_event_name") == TOLD:
             self._take_told(key, payload)
             return None
-        if may_write(client, payload):
+        if asks_to_write(client, payload):
             return await self._guarding.handle(client, payload, [key], listens)
         hooks, requests = self._plugins[client]
         event = hooks.parse(payload)

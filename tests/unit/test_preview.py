@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tellwire.core.mail.framing import WORDS_CHARS_MAX, glimpse
+from tellwire.core.mail.framing import WORDS_CHARS_MAX, render_preview
 from tellwire.protocol.operations.messages import MessageRecord
 
 pytestmark = pytest.mark.requirement("FIRST-5", stage="contact")
@@ -32,15 +32,15 @@ def message(body: Any, sender: str = "bob") -> MessageRecord:
 def test_it_tells_who_and_the_first_words_in_one_harmless_line(
     messages: list[MessageRecord], line: str
 ) -> None:
-    assert glimpse(messages) == line
+    assert render_preview(messages) == line
 
 
 def test_it_is_short_whatever_the_message() -> None:
     for body in ("x" * 70_000, "word " * 20_000, "\n" * 70_000 + "end"):
-        line = glimpse([message(body)])
+        line = render_preview([message(body)])
         assert len(line) <= WORDS_CHARS_MAX + len("tellwire: bob: ")
         assert line.endswith("…")
 
 
 def test_of_a_large_message_it_tells_who() -> None:
-    assert glimpse([], large=[message("70000")]) == "tellwire: bob: a large message"
+    assert render_preview([], large=[message("70000")]) == "tellwire: bob: a large message"
