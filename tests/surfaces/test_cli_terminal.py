@@ -44,7 +44,7 @@ FORBIDDEN = re.compile(
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 COLOURS = re.compile(r"\x1b\[(?:[012]|3[123])m(?!PAINT)")
-PROGRESS = re.compile(r"\r(?=\d+ %|[\n{]|proved|broken)|\r\x1b\[K|(?<=\r)\d+ %")
+PROGRESS = re.compile(r"\r(?=\d+ %|[\n{]|proved|broken)|\r\x1b\[K|(?<=\r)\d+ %|\x1b\[H\x1b\[J(?=\u2691 \d)")
 """What our own words do to a line that is not finished."""
 
 
@@ -186,7 +186,7 @@ def cases(world: World) -> dict[str, list[Case]]:
         "listen": [Case(["listen", "worker"], evil=False)],
         "unlisten": [Case(["unlisten", "worker"], evil=False)],
         "checkpoint": [Case(["checkpoint", "worker"], evil=False)],
-        "list": [Case(["list", "--all"])],
+        "list": [Case(["list", "--all"]), Case(["list", "--watch"], enough=b"EVIL")],
         "info": [Case(["info", "e0"]), Case(["info", "evil"])],
         "session": [Case(["session", "worker"]), Case(["session", "evil"])],
         "register": [Case(["register", "carol", "--capability", EVIL[:100]])],
@@ -232,6 +232,7 @@ def cases(world: World) -> dict[str, list[Case]]:
         "mcp": [Case(["mcp", "--name", "dora"], types=mcp_lines())],
         "history": [Case(["history", "--limit", "50"]), Case(["history", "--full"])],
         "search": [Case(["search", "EVIL"]), Case(["search", "EVIL", "--full"])],
+        "stats": [Case(["stats"], evil=False)],
         "follow": [Case(["follow", "--all"], made=True, enough=b"EVIL")],
         "tail": [Case(["tail"], made=True, enough=b"EVIL")],
         "audit": [
@@ -297,7 +298,8 @@ async def test_a_terminal_gets_only_text_from_every_command(
 
 def has_json(command: click.Command, case: Case) -> bool:
     """Whether a command line may ask for JSON."""
-    return any("--json" in option.opts for option in command.params) and "--export" not in case.words
+    fixed = {"--export", "--tmux"}.intersection(case.words)
+    return any("--json" in option.opts for option in command.params) and not fixed
 
 
 async def play(world: World, case: Case, tmp_path: Path, *, as_json: bool) -> str:

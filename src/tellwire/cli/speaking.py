@@ -17,6 +17,7 @@ from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.frames import Welcome
 from tellwire.protocol.operations.agents import RegisterAgent, UnregisterAgent
 from tellwire.protocol.operations.base import Operation
+from tellwire.protocol.operations.feed import Overview, OverviewPage
 from tellwire.sdk.agent import Agent, Message
 from tellwire.sdk.broker_client import BrokerAddress, BrokerClient, Handlers
 from tellwire.sdk.connect import broker_address
@@ -42,6 +43,30 @@ def ask(operation: Operation[T], *, settings: Settings | None = None, autostart:
             return await client.call(operation)
 
     return asyncio.run(work())
+
+
+def ask_all(work: Callable[[BrokerClient], Awaitable[T]]) -> T:
+    """Call several operations on one connection.
+
+    Raises:
+        TellwireError: refused, or no broker can be reached.
+    """
+    _calm_log()
+    address = _address()
+
+    async def run() -> T:
+        async with _opened(BrokerClient(address)) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+async def overview_of(client: BrokerClient) -> list[OverviewPage]:
+    """All pages of one overview."""
+    pages = [await client.call(Overview())]
+    while pages[-1].next:
+        pages.append(await client.call(Overview(after=pages[-1].next)))
+    return pages
 
 
 def ask_once(make: Callable[[str], Operation[T]]) -> T:
