@@ -57,7 +57,7 @@ async def test_job_1_all_that_needs_the_person_is_in_one_list(home: Home, join: 
 
 
 async def test_job_1_mail_that_waits_for_a_moment_is_no_need(home: Home, join: Join) -> None:
-    alice, bob = await join("alice"), await join("bob")
+    alice, _bob = await join("alice"), await join("bob")
     assert (await person(home, "unregister", "bob")).code == 0
     await alice.send("bob", "Where are you?")
     assert json.loads(run(home, "needs", "--json").out)["others"] == [], "that is no need yet"
