@@ -184,6 +184,8 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
         loop.add_signal_handler(number, stop.set)
     factory = connection_factory(server)
     await ownership.open(lambda sock: loop.create_unix_server(factory, sock=sock, backlog=BACKLOG))
+    for fault in settings.faults:
+        log.warning("%s", fault)
     log.info("broker %s runs, pid %d, socket %s", VERSION, os.getpid(), settings.socket)
     ready()
     space = Space(engine, settings.home, settings.free_bytes_min)

@@ -19,6 +19,7 @@ from tellwire.core.limits import Limits
 from tellwire.core.operator.quiet_hours import parse_quiet
 from tellwire.paths import home_path, is_named, kept_environment, socket_path, start_lock_path
 from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.suggestions import nearest
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 ZERO_ALLOWED = frozenset({"free_bytes_min", "store_bytes_max", "typing"})
@@ -61,6 +62,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     origins: Mapping[str, str] = {}
     """For each value that is not the default: `file`, `environment` or `flag`."""
+    faults: tuple[str, ...] = ()
+    """What is wrong with the file, and how to mend it; the defaults are used instead."""
 
     @property
     def database(self) -> Path:
@@ -82,7 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return Path(start_lock_path(str(self.home)))
 
 
-_OWN = {"home", "home_named", "socket", "limits", "origins"}
+_OWN = {"home", "home_named", "socket", "limits", "origins", "faults"}
 _TYPES: dict[str, Any] = {
     **{field.name: field.type for field in msgspec.structs.fields(Settings) if field.name not in _OWN},
     **{field.name: field.type for field in msgspec.structs.fields(Limits)},
@@ -96,21 +99,21 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Put the settings together.
+    """Put the settings together; what is wrong in the file is left out and told in `faults`.
 
     Raises:
-        TellwireError: `bad_request`: a value is not of its type, or a name is unknown.
+        TellwireError: `bad_request`: a value of the environment or a flag is not of its type, or a name is
+            unknown.
     """
     env = os.environ if environment is None else environment
     wanted = None if home is None else os.fspath(home)
     folder = Path(home_path(env, wanted))
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for origin, layer in (
-        ("file", _read_file(folder / "config.toml")),
-        ("environment", _read_environment(env)),
-        ("flag", dict(flags or {})),
-    ):
+    layer, faults = _read_file(folder / "config.toml")
+    for name, value in layer.items():
+        values[name], origins[name] = value, "file"
+    for origin, layer in (("environment", _read_environment(env)), ("flag", dict(flags or {}))):
         for name, value in layer.items():
             values[name] = _convert(name, value, origin)
             origins[name] = origin
@@ -119,7 +122,15 @@ def load_settings(
     own = {name: value for name, value in values.items() if name not in limit_names}
     named = is_named(env, wanted)
     socket = Path(socket_path(str(folder), env, named=named))
-    return Settings(home=folder, home_named=named, socket=socket, limits=limits, origins=origins, **own)
+    return Settings(
+        home=folder,
+        home_named=named,
+        socket=socket,
+        limits=limits,
+        origins=origins,
+        faults=tuple(faults),
+        **own,
+    )
 
 
 def broker_environment(settings: Settings, environment: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -129,13 +140,25 @@ def broker_environment(settings: Settings, environment: Mapping[str, str] | None
     return {**kept, "TELLWIRE_HOME": str(settings.home)} if settings.home_named else kept
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """The values that can be used, and what is wrong with the others."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {}
+        return {}, []
     except (OSError, ValueError) as error:
-        raise TellwireError("bad_request", f"Cannot read {path}: {error}.", "Fix the file.") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        return {}, [f"{path} is not used: {why}. Mend that, or remove the file."]
+    values: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, value in found.items():
+        try:
+            values[name] = _convert(name, value, "file")
+        except TellwireError as error:
+            near = nearest(name, NAMES) if name not in _TYPES else []
+            advice = f"Did you mean {' or '.join(near)}?" if near else f"Mend the line of {name} in {path}."
+            faults.append(f"{error.message} The default is used. {advice}")
+    return values, faults
 
 
 def _check_words(name: str, value: str, origin: str) -> None:

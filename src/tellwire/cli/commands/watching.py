@@ -17,15 +17,13 @@ from tellwire.cli.options import complete_names, jsonl_option
 from tellwire.cli.render import render_json, render_message
 from tellwire.cli.render_records import render_event
 from tellwire.cli.screen import ERR, OUT, SCREEN_WIPED, find_screen, write
-from tellwire.cli.speaking import PROGRAM
+from tellwire.cli.speaking import own_address
 from tellwire.protocol.addresses import LINK, parse_link
 from tellwire.protocol.operations.feed import FeedEvent, OverviewPage, Pulse, WatchFeed
 from tellwire.protocol.operations.history import HistoryRecord
 from tellwire.protocol.operations.links import LinkHistory, ListLinks
 from tellwire.sdk.broker_client import BrokerClient
-from tellwire.sdk.connect import broker_address
 from tellwire.sdk.watching import Change, Watch
-from tellwire.settings import load_settings
 from tellwire.views.agents import AgentLine, agent_lines, agent_rows, header_line
 from tellwire.views.attention import attention
 from tellwire.views.model import Model, fold
@@ -157,7 +155,7 @@ def follow(
 
 
 async def _follow(asked: WatchFeed, painter: _Painter) -> None:
-    address = broker_address(load_settings(), program=PROGRAM, autostart=True)
+    address = own_address()
     async with Watch(address, asked) as feed:
         if os.isatty(ERR) and not painter.as_json:
             write("Following; press Ctrl-C to stop.\n", ERR)
@@ -220,7 +218,7 @@ def watch_agents(*, everyone: bool, as_json: bool) -> int:
 
 
 async def _watch_agents(board: _Board) -> None:
-    address = broker_address(load_settings(), program=PROGRAM, autostart=True)
+    address = own_address()
     async with Watch(address, WatchFeed(live=True, chars=0)) as feed, asyncio.TaskGroup() as tasks:
         drawing = tasks.create_task(board.draw())
         async for change in feed:
