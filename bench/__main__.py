@@ -20,6 +20,7 @@ from bench.plan import FULL, QUICK, Plan
 from bench.process import raise_file_limit
 from bench.report import Section, write_json
 from bench.rows.command import measure_commands
+from bench.rows.console import measure_console
 from bench.rows.growth import measure_agents, measure_backlog
 from bench.rows.hook_cost import measure_hook_cost
 from bench.rows.hook_process import measure_hook_processes
@@ -106,6 +107,7 @@ _GROUPS: Mapping[str, Measure] = {
     "growth-agents": measure_agents,
     "growth-backlog": measure_backlog,
     "link-fan-out": measure_link_fan_out,
+    "console": measure_console,
     "mcp-start": measure_mcp_start,
     "mcp-memory": measure_mcp_memory,
     "mcp-call": measure_mcp_call,

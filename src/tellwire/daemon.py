@@ -187,6 +187,8 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     factory = connection_factory(server)
     await ownership.open(lambda sock: loop.create_unix_server(factory, sock=sock, backlog=BACKLOG))
+    for fault in settings.faults:
+        log.warning("%s", fault)
     log.info("broker %s runs, pid %d, socket %s", VERSION, os.getpid(), settings.socket)
     ready()
     ticker = _make_ticker(engine, server, settings, times, losses)

@@ -65,6 +65,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     origins: Mapping[str, str] = {}
     """For each value that is not the default: `file`, `environment` or `flag`."""
+    faults: tuple[str, ...] = ()
+    """What is wrong with the file, and how to mend it; the defaults are used instead."""
 
     @property
     def database(self) -> Path:
@@ -89,7 +91,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 FIVE = ("ttl_s", "retention_s", "typing", "chain_turns_max", "log_level")
 """The settings that people change."""
 UNITS = {"_s": "seconds", "_s_max": "seconds", "_bytes_max": "bytes", "_bytes_min": "bytes"}
-_OWN = {"home", "home_named", "socket", "limits", "origins"}
+_OWN = {"home", "home_named", "socket", "limits", "origins", "faults"}
 _TYPES: dict[str, Any] = {
     **{field.name: field.type for field in msgspec.structs.fields(Settings) if field.name not in _OWN},
     **{field.name: field.type for field in msgspec.structs.fields(Limits)},
@@ -103,21 +105,21 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Put the settings together.
+    """Put the settings together; what is wrong in the file is left out and told in `faults`.
 
     Raises:
-        TellwireError: `bad_request`: a value is not of its type, or a name is unknown.
+        TellwireError: `bad_request`: a value of the environment or a flag is not of its type, or a name is
+            unknown.
     """
     env = os.environ if environment is None else environment
     wanted = None if home is None else os.fspath(home)
     folder = Path(home_path(env, wanted))
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for origin, layer in (
-        ("file", _read_file(folder / "config.toml")),
-        ("environment", _read_environment(env)),
-        ("flag", dict(flags or {})),
-    ):
+    layer, faults = _read_file(folder / "config.toml")
+    for name, value in layer.items():
+        values[name], origins[name] = value, "file"
+    for origin, layer in (("environment", _read_environment(env)), ("flag", dict(flags or {}))):
         for name, value in layer.items():
             values[name] = _convert(name, value, origin)
             origins[name] = origin
@@ -126,7 +128,15 @@ def load_settings(
     own = {name: value for name, value in values.items() if name not in limit_names}
     named = is_named(env, wanted)
     socket = Path(socket_path(str(folder), env, named=named))
-    return Settings(home=folder, home_named=named, socket=socket, limits=limits, origins=origins, **own)
+    return Settings(
+        home=folder,
+        home_named=named,
+        socket=socket,
+        limits=limits,
+        origins=origins,
+        faults=tuple(faults),
+        **own,
+    )
 
 
 def convert_setting(name: str, value: Any, origin: str) -> Any:
@@ -161,13 +171,25 @@ def broker_environment(settings: Settings, environment: Mapping[str, str] | None
     return {**kept, "TELLWIRE_HOME": str(settings.home)} if settings.home_named else kept
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """The values that can be used, and what is wrong with the others."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {}
+        return {}, []
     except (OSError, ValueError) as error:
-        raise TellwireError("bad_request", f"Cannot read {path}: {error}.", "Fix the file.") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        return {}, [f"{path} is not used: {why}. Mend that, or remove the file."]
+    values: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, value in found.items():
+        try:
+            values[name] = _convert(name, value, "file")
+        except TellwireError as error:
+            near = nearest(name, NAMES) if name not in _TYPES else []
+            advice = f"Did you mean {' or '.join(near)}?" if near else f"Mend the line of {name} in {path}."
+            faults.append(f"{error.message} The default is used. {advice}")
+    return values, faults
 
 
 def _check_words(name: str, value: str, origin: str) -> None:

@@ -37,6 +37,8 @@ from tellwire.protocol.operations.peers import MeshPolicy, RegisterPeer, RemoveP
 from tellwire.protocol.operations.scopes import ClaimScope, ReleaseScope, ScopeRule
 from tellwire.protocol.operations.topics import Subscribe, Unsubscribe
 from tellwire.store.memory_journal import MemoryJournal
+from tellwire.views.agents import agent_rows
+from tellwire.views.attention import attention
 from tellwire.views.model import GAP, Frame, Model, fold, snapshot
 from tests.simulation.broker import Crash, Life, Port, Tap, Time
 
@@ -228,7 +230,19 @@ class World:
             assert console.model.tables()[name] == table, name
         for agent in (agent for agent, row in fresh.agents.items() if row.online):
             assert doing(console.model, agent) == doing(fresh, agent)
+        self.check_needs(fresh)
         self.check_receipts()
+
+    def check_needs(self, fresh: Model) -> None:
+        """What needs the person, and the rows of agents, are the same however they were heard of."""
+        now = self.time.wall
+        known, true = attention(self.console.model, now), attention(fresh, now)
+        kinds = {"failed", "expired", "denied", "refused", "overdue"}
+        assert [need for need in known if need.kind not in kinds] == [
+            need for need in true if need.kind not in kinds
+        ]
+        assert {need.key for need in known} >= {need.key for need in true}
+        assert agent_rows(self.console.model, now) == agent_rows(fresh, now)
 
     def check_receipts(self) -> None:
         state = self.life.state

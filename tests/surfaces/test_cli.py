@@ -105,12 +105,22 @@ def test_a_setting_that_makes_no_sense_is_refused_by_name(
 
 
 @pytest.mark.requirement("SEC-3")
-def test_a_mistake_in_the_file_of_settings_is_refused_by_name(home: Home) -> None:
-    (home.path / "config.toml").write_text("hartbeat_s = 3\n")
+def test_a_mistake_in_the_file_of_settings_is_told_and_the_default_used(home: Home) -> None:
+    (home.path / "config.toml").write_text("hartbeat_s = 3\nbeat_s = 0.5\n")
     done = home.tellwire("up", "--detach")
-    assert (done.returncode, "hartbeat_s" in done.stderr) == (64, True)
+    assert (done.returncode, "hartbeat_s" in done.stderr, "Did you mean heartbeat_s" in done.stderr) == (
+        0,
+        True,
+        True,
+    )
+    assert "hartbeat_s" in home.log
+    told = home.tellwire("settings", "--json")
+    found = json.loads(told.stdout)
+    assert (found["heartbeat_s"]["value"], found["beat_s"]["value"]) == (30.0, 0.5)
+    assert "hartbeat_s" in told.stderr
     (home.path / "config.toml").write_text("heartbeat_s = \n")
-    done = home.tellwire("up", "--detach")
-    assert (done.returncode, "config.toml" in done.stderr) == (64, True)
-    (home.path / "config.toml").write_text("heartbeat_s = 3\n")
-    home.up()
+    for words in (("needs",), ("doctor",)):
+        done = home.tellwire(*words)
+        assert "config.toml is not used" in done.stderr + done.stdout, done
+        assert "line 1" in done.stderr + done.stdout
+        assert "Traceback" not in done.stderr

@@ -44,7 +44,7 @@ FORBIDDEN = re.compile(
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 COLOURS = re.compile(r"\x1b\[(?:[012]|3[123])m(?!PAINT)")
-PROGRESS = re.compile(r"\r(?=\d+ %|[\n{]|proved|broken)|\r\x1b\[K|(?<=\r)\d+ %")
+PROGRESS = re.compile(r"\r(?=\d+ %|[\n{]|proved|broken)|\r\x1b\[K|(?<=\r)\d+ %|\x1b\[H\x1b\[J(?=\u2691 \d)")
 """What our own words do to a line that is not finished."""
 
 
@@ -187,7 +187,7 @@ def cases(world: World) -> dict[str, list[Case]]:
         "listen": [Case(["listen", "worker"], evil=False)],
         "unlisten": [Case(["unlisten", "worker"], evil=False)],
         "checkpoint": [Case(["checkpoint", "worker"], evil=False)],
-        "list": [Case(["list", "--all"])],
+        "list": [Case(["list", "--all"]), Case(["list", "--watch"], enough=b"EVIL")],
         "ls": [Case(["ls"])],
         "ps": [Case(["ps"])],
         "info": [Case(["info", "e0"]), Case(["info", "evil"])],
@@ -236,6 +236,7 @@ def cases(world: World) -> dict[str, list[Case]]:
         "mcp": [Case(["mcp", "--name", "dora"], types=mcp_lines())],
         "history": [Case(["history", "--limit", "50"]), Case(["history", "--full"])],
         "search": [Case(["search", "EVIL"]), Case(["search", "EVIL", "--full"])],
+        "stats": [Case(["stats"], evil=False)],
         "follow": [Case(["follow", "--all"], made=True, enough=b"EVIL")],
         "tail": [Case(["tail"], made=True, enough=b"EVIL")],
         "audit": [

@@ -81,26 +81,42 @@ def test_a_bad_value_is_refused_and_names_the_setting_and_where_it_stands(
     assert "environment" in caught.value.message
 
 
-def test_an_unknown_name_in_the_file_or_a_flag_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_name_in_a_flag_is_refused(tmp_path: Path) -> None:
     with refused("bad_request") as caught:
         load(tmp_path, beet_s=1.0)
     assert "'beet_s'" in caught.value.message
-    (tmp_path / "config.toml").write_text("home = '/elsewhere'\n")
-    with refused("bad_request"):
-        load(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"beat_s = ", b"\xff\xfe", b"[beat_s]\nx = 1\n", b"beat_s = true\n"])
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "where", "how"),
+    [
+        (b"beat_s = \nttl_s = 5\n", "line 1", "Mend that, or remove the file"),
+        (b"\xff\xfe", "config.toml is not used", "Mend that"),
+        (b"ttl_s = 5\nbeat_s = true\n", "'beat_s' (file)", "Mend the line of beat_s"),
+        (b"ttl_s = 5\n[beat_s]\nx = 1\n", "'beat_s' (file)", "Mend the line of beat_s"),
+        (b"ttl_s = 5\nbeet_s = 1\n", "'beet_s' (file)", "Did you mean beat_s"),
+        (b"ttl_s = 5\nhome = '/elsewhere'\n", "'home' (file)", "Mend the line of home"),
+        (b"ttl_s = 5\nquiet = 'nights'\n", "'quiet' (file)", "Mend the line of quiet"),
+        (b'ttl_s = 5\nnotify_command = "x \'y"\n', "'notify_command' (file)", "Mend the line"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_told_and_the_default_used(
+    tmp_path: Path, content: bytes, where: str, how: str
+) -> None:
     (tmp_path / "config.toml").write_bytes(content)
-    with refused("bad_request"):
-        load(tmp_path)
+    settings = load(tmp_path)
+    (fault,) = settings.faults
+    assert where in fault
+    assert how in fault
+    assert (settings.beat_s, settings.home) == (1.0, tmp_path)
+    if "is not used" not in fault:
+        assert settings.limits.ttl_s == 5.0, "the rest of the file counts"
 
 
-def test_a_file_in_the_way_is_refused_not_ignored(tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_the_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "config.toml").mkdir()
-    with refused("bad_request"):
-        load(tmp_path)
+    (fault,) = load(tmp_path).faults
+    assert "config.toml is not used" in fault
 
 
 # -- places -------------------------------------------------------------------------------------------

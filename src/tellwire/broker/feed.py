@@ -137,6 +137,7 @@ class Followers:
         first, seq = state.seq - len(events) + 1, state.seq
         page: Page | None = None
         behind = False
+        pulses: dict[str, Pulse | None] = {}
         for follower in list(self._followers.values()):
             if not follower.source.writable:
                 continue
@@ -148,7 +149,7 @@ class Followers:
                     self._catch_up(follower, state)
                 behind = behind or follower.at != seq
             if follower.at == seq:  # before that it may not know the agents
-                self._send_pulses(follower)
+                self._send_pulses(follower, pulses)
             follower.source.flush()
         return behind
 
@@ -200,11 +201,14 @@ class Followers:
     def _words_of(self, seqs: list[int]) -> dict[int, MessageRecord]:
         return {message.seq: message.record() for message in self._journal.messages(seqs)} if seqs else {}
 
-    def _send_pulses(self, follower: Follower) -> None:
+    def _send_pulses(self, follower: Follower, known: dict[str, Pulse | None]) -> None:
+        """What those agents do of which it may not know; each is looked at once for all followers."""
         stale, follower.stale = follower.stale, set()
         told: list[Pulse] = []
         for agent in sorted(stale):
-            pulse = self._pulse_of(agent)
+            if agent not in known:
+                known[agent] = self._pulse_of(agent)
+            pulse = known[agent]
             if pulse is None:
                 follower.told.pop(agent, None)
             elif pulse != follower.told.get(agent):

@@ -73,6 +73,7 @@ class Lookups:
             claimed=self.claimed,
             activity=self._facts.activity,
             doing=self._facts.activities.doing,
+            title=lambda agent: self._facts.titles.get(agent, ""),
             prompted=self._facts.prompted.__contains__,
             paths=self._facts.paths_of,
             contact=self.contact_of,

@@ -114,6 +114,8 @@ class ClientFacts:
         self._views: list[ClientView] = []
         self.activities = Activities()
         """By agent id: `busy`, `idle` and so on, as clients report."""
+        self.titles: dict[str, str] = {}
+        """By agent id: how its human began the session."""
         self.prompted: set[str] = set()
         """Agents in a turn that their human began."""
 

@@ -104,6 +104,8 @@ def render_agents(reply: Facts, *, now: float, screen: Screen) -> str:
         columns.append(Column("PROJECT", [_folder(agent.get("group", "")) for agent in agents], rank=5))
     if any(agent.get("capabilities") for agent in agents):
         columns.append(Column("CAN", [clean(", ".join(agent.get("capabilities", []))) for agent in agents]))
+    if any(agent.get("title") for agent in agents):
+        columns.append(Column("BEGAN WITH", [clean(agent.get("title", "")) for agent in agents], rank=6))
     text = render_table(columns, screen) if agents else "No other agents are online in this project.\n"
     doubts = [f"{agent['name']}: {agent['doubt']}" for agent in agents if agent.get("doubt")]
     text += "".join(
@@ -141,6 +143,7 @@ def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
         ("waiting", _waiting(agent)),
         ("project", agent.get("group", "")),
         ("terminal", agent.get("terminal", "")),
+        ("began", agent.get("title", "")),
         ("can", ", ".join(agent.get("capabilities", []))),
         ("metadata", _one_line(agent.get("metadata") or "")),
         ("muted", _muted(agent, now)),

@@ -20,6 +20,7 @@ RESET = f"{OWN}."
 STYLES = {style: OWN + style[0] for style in ("bold", "dim", "red", "green", "yellow")}
 LINE_START = f"{OWN}<"
 LINE_WIPED = f"{OWN}-"
+SCREEN_WIPED = f"{OWN}^"
 SEQUENCES = {
     "b": "\x1b[1m",
     "d": "\x1b[2m",
@@ -29,6 +30,7 @@ SEQUENCES = {
     ".": "\x1b[0m",
     "<": "\r",
     "-": "\r\x1b[K",
+    "^": "\x1b[H\x1b[J",
 }
 """What a terminal gets for our own ones, by the sign after `OWN`."""
 

@@ -29,6 +29,7 @@ AGENT: Facts = {
     "muted_until": 0.0,
     "paths": [],
     "terminal": "",
+    "title": "",
     "deaf": False,
     "unreached": "",
     "waits": "",

@@ -10,13 +10,16 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import TypeVar
 
+from tellwire.cli.screen import ERR, write
 from tellwire.cli.words import SESSION, note_unread, registration
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.frames import Welcome
 from tellwire.protocol.operations.agents import ListAgents, RegisterAgent, UnregisterAgent
 from tellwire.protocol.operations.base import Operation
+from tellwire.protocol.operations.feed import Overview, OverviewPage
 from tellwire.protocol.suggestions import nearest
 from tellwire.sdk.agent import Agent, Message
 from tellwire.sdk.broker_client import BrokerAddress, BrokerClient, Handlers
@@ -24,9 +27,21 @@ from tellwire.sdk.connect import broker_address
 from tellwire.sdk.connection import BrokerConnection
 from tellwire.settings import Settings, load_settings
 from tellwire.version import VERSION
+from tellwire.views.words import clean
 
 T = TypeVar("T")
 PROGRAM = f"cli {VERSION}"
+
+
+def tell_faults(settings: Settings) -> None:
+    """Say on stderr, once, what is wrong with the file of settings."""
+    _tell(settings.faults)
+
+
+@cache
+def _tell(faults: tuple[str, ...]) -> None:
+    for fault in faults:
+        write(f"tellwire: {clean(fault)}\n", ERR)
 
 
 def ask(operation: Operation[T], *, settings: Settings | None = None, autostart: bool = True) -> T:
@@ -36,13 +51,39 @@ def ask(operation: Operation[T], *, settings: Settings | None = None, autostart:
         TellwireError: refused, or no broker can be reached.
     """
     _calm_log()
-    address = broker_address(settings or load_settings(), program=PROGRAM, autostart=autostart)
+    settings = settings or load_settings()
+    tell_faults(settings)
+    address = broker_address(settings, program=PROGRAM, autostart=autostart)
 
     async def work() -> T:
         async with _opened(BrokerClient(address)) as client:
             return await client.call(operation)
 
     return asyncio.run(work())
+
+
+def ask_all(work: Callable[[BrokerClient], Awaitable[T]]) -> T:
+    """Call several operations on one connection.
+
+    Raises:
+        TellwireError: refused, or no broker can be reached.
+    """
+    _calm_log()
+    address = own_address()
+
+    async def run() -> T:
+        async with _opened(BrokerClient(address)) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+async def overview_of(client: BrokerClient) -> list[OverviewPage]:
+    """All pages of one overview."""
+    pages = [await client.call(Overview())]
+    while pages[-1].next:
+        pages.append(await client.call(Overview(after=pages[-1].next)))
+    return pages
 
 
 def ask_once(make: Callable[[str], Operation[T]]) -> T:
@@ -52,7 +93,7 @@ def ask_once(make: Callable[[str], Operation[T]]) -> T:
         TellwireError: refused, or no broker can be reached.
     """
     _calm_log()
-    address = _address()
+    address = own_address()
 
     async def work() -> T:
         async with _opened(BrokerClient(address)) as client:
@@ -94,7 +135,7 @@ def ask_as(name: str | None, operation: Operation[T]) -> T:
 def _read_as(name: str, operation: Operation[T]) -> T:
     """Ask as an agent without joining as it: nothing is written for a command that only reads."""
     _calm_log()
-    address = _address()
+    address = own_address()
     look = RegisterAgent(**registration(name), looks=True)
 
     async def work() -> T:
@@ -142,7 +183,7 @@ def speak(
         TellwireError: the name has a client of its own, or the work is refused.
     """
     _calm_log()
-    address = _address()
+    address = own_address()
     words = registration(name or "")
     announced = None if capabilities is None else list(capabilities)
     profile = RegisterAgent(**words, capabilities=announced)
@@ -198,8 +239,11 @@ def client_to(settings: Settings, handlers: Handlers) -> BrokerClient:
     return BrokerClient(broker_address(settings, program=PROGRAM, autostart=True), handlers)
 
 
-def _address() -> BrokerAddress:
-    return broker_address(load_settings(), program=PROGRAM, autostart=True)
+def own_address() -> BrokerAddress:
+    """How this home's broker is reached; what is wrong with the settings is said."""
+    settings = load_settings()
+    tell_faults(settings)
+    return broker_address(settings, program=PROGRAM, autostart=True)
 
 
 def _calm_log() -> None:

@@ -39,7 +39,12 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row("send", "messages:send", "Send a message.", ("send_message",)),
         Row("inbox", "messages:inbox", "Take waiting messages, and print them.", INBOX),
         Row("chat", "chat:chat", "Talk to an agent or on a link, line by line.", CHAT),
-        Row("needs", "needs:needs", "Show what waits for you: questions and messages.", ("list_needs",)),
+        Row(
+            "needs",
+            "needs:needs",
+            "Show what needs you, and what to do about it.",
+            ("list_needs", "overview"),
+        ),
         Row("glance", "needs:glance", "Show in one line whether anything needs you.", ("glance",)),
         Row("answer", "needs:answer", "Answer a message that an agent sent you.", ("answer_message",)),
         Row(
@@ -75,7 +80,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row("checkpoint", "links:checkpoint", "Keep an agent's next turn private.", ("mark_checkpoint",)),
     ),
     "Agents and topics": (
-        Row("list", "agents:list_agents", "List agents.", ("list_agents",)),
+        Row("list", "agents:list_agents", "List agents.", ("list_agents", "overview", "watch_feed")),
         Row("info", "agents:info", "Show everything about one agent.", ("get_agent",)),
         Row(
             "go",
@@ -144,6 +149,12 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             ("watch_feed", "overview"),
         ),
         Row("tail", "records:tail", "Follow events live, until Ctrl-C.", ("watch_feed",)),
+        Row(
+            "stats",
+            "stats:stats",
+            "Show turns and messages of each agent, hour by hour.",
+            ("read_audit",),
+        ),
         Row("audit", "audit:audit", "Show the journal: every event, every refused call.", AUDIT),
         Row("purge", "records:purge", "Delete delivered messages now.", ("purge_history",)),
     ),

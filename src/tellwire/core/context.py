@@ -96,6 +96,8 @@ class Context(msgspec.Struct, kw_only=True):
     """What an agent is doing, as far as its client reports."""
     doing: Callable[[str], Doing] = lambda _agent: Doing()
     """The same, with since when, and what it waits for."""
+    title: Callable[[str], str] = lambda _agent: ""
+    """How its human began an agent's session, as far as its client reports."""
     prompted: Callable[[str], bool] = lambda _agent: False
     """Whether an agent is in a turn that its human began."""
     paths: Callable[[str], list[PathRecord]] = lambda _agent: []

@@ -26,6 +26,8 @@ BEGINNING = ("wake", "plugin")
 WAKING = {*DEFERRED, *BEGINNING}
 """Channels to a client that is idle."""
 
+TITLE_CHARS_MAX = 80
+
 STATES = {
     "session_started": "idle",
     "prompt": "busy",
@@ -354,6 +356,8 @@ class ClientSession:
         """The conversation is over, and no other has begun: there is nothing to wake."""
         self.delegations = 0
         """Sub-agents at work whose hooks look like the main conversation's."""
+        self.title = ""
+        """The beginning of its human's first prompt in this conversation."""
 
     @property
     def conversation(self) -> str:
@@ -377,6 +381,8 @@ class ClientSession:
         self.heard += 1
         self.heard_at = self._clock()
         place = (event.session, event.transcript)
+        if place[0] != self.conversation:
+            self.title = ""
         if place != self.leases.place or self.leases.reader is None:
             self.leases.move_to(place)
         if event.what == "interrupted":
@@ -388,6 +394,7 @@ class ClientSession:
         if event.what == "prompt" and turn is not None and turn.human:
             self.wakes.note_human()
             self.leases.doubt_wakes()
+            self.title = self.title or " ".join(event.prompt.split())[:TITLE_CHARS_MAX]
         if event.what == "idle" and self.state in ("busy", "waiting"):
             endings += self.turns.end("interrupted")
         # A client that reports its start with the first prompt may have been resumed since.

@@ -50,6 +50,7 @@ class RememberedSession(msgspec.Struct, kw_only=True):
     interrupted_at: float = 0.0
     """When its human stopped it, if they have said nothing since."""
     worked: dict[str, float] = {}
+    title: str = ""
     failures: int = 0
     failed_at: float = 0.0
     """How many woken turns in a row failed, and when the last did."""
@@ -61,7 +62,7 @@ class RememberedSession(msgspec.Struct, kw_only=True):
         session.state, session.has_ended = self.state, self.has_ended
         session.heard_at, session.rested_at = self.heard_at, self.rested_at
         session.interrupted_at = self.interrupted_at
-        session.turns.current = self.turn
+        session.turns.current, session.title = self.turn, self.title
         session.wakes.failures, session.wakes.failed_at = self.failures, self.failed_at
 
 
@@ -96,6 +97,7 @@ class RememberedSessions:
             has_ended=session.has_ended,
             interrupted_at=session.interrupted_at,
             worked=session.leases.worked,
+            title=session.title,
             failures=session.wakes.failures,
             failed_at=session.wakes.failed_at,
         )

@@ -321,6 +321,7 @@ class SessionTracker:
         facts, turn = self._mesh.facts, session.turns.current
         wants = session.turns.wants if session.state == "waiting" else ""
         facts.activities.note(agent.id, session.state, wants)
+        facts.titles[agent.id] = session.title
         if turn is not None and turn.human:
             facts.prompted.add(agent.id)
         else:
@@ -368,6 +369,7 @@ class SessionTracker:
         """A session is over: what its transcript will still say decides before its leases return."""
         session = self.sessions.pop(agent)
         self._mesh.facts.activities.pop(agent, None)
+        self._mesh.facts.titles.pop(agent, None)
         self._mesh.facts.prompted.discard(agent)
         if session is None:
             return

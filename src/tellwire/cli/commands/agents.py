@@ -152,18 +152,29 @@ def unregister(name: str, *, forget: bool, as_json: bool) -> int:
 @click.command("list")
 @click.option("--all", "everyone", is_flag=True, help="Include agents that are offline or in other projects.")
 @click.option("--capability", metavar="WORD", help="Only agents with this capability.")
+@click.option("--watch", is_flag=True, help="Show all agents and what they do, as it changes, until Ctrl-C.")
 @json_option
-def list_agents(*, everyone: bool, capability: str | None, as_json: bool) -> int:
+def list_agents(*, everyone: bool, capability: str | None, watch: bool, as_json: bool) -> int:
     """List agents.
 
-    Shows the agents that are online in this project, without yourself. WAITING counts unread messages.
+    Shows the agents that are online in this project, without yourself. WAITING counts unread messages. With
+    --watch, the agents of all projects in a fixed order, with what needs you: at a terminal the screen is
+    drawn again when something changes; in a pipe there is a line for each agent that changed.
 
     \b
     Examples:
       tellwire list
       tellwire list --all --capability review
+      tellwire list --watch
       tellwire list --json | jq -r '.agents[].name'
     """
+    if watch:
+        if capability is not None:
+            raise click.UsageError("--watch and --capability cannot be combined.")
+        # Imported here for start-up speed: a listing that ends at once does not need it.
+        from tellwire.cli.commands.watching import watch_agents  # noqa: PLC0415
+
+        return watch_agents(everyone=everyone, as_json=as_json)
     reply = facts(ask(ListAgents(all=everyone, capability=capability)))
     if as_json:
         write(render_json(whole_agents(reply)))

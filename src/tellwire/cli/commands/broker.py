@@ -18,7 +18,7 @@ from tellwire.cli.local.holder import POLL_S, SILENT, find_holder, reach_broker
 from tellwire.cli.options import json_option
 from tellwire.cli.render import counted, format_duration, render_json, render_pairs
 from tellwire.cli.screen import ERR, find_screen, write
-from tellwire.cli.speaking import ask
+from tellwire.cli.speaking import ask, tell_faults
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
 from tellwire.settings import Settings, load_settings
@@ -49,6 +49,7 @@ def up(*, detached: bool, replace: bool) -> int:
       tellwire up --detach --replace
     """
     settings = load_settings()
+    tell_faults(settings)
     running = _find_running(settings)
     if running and replace:
         _stop(settings)
@@ -89,6 +90,7 @@ def down(*, as_json: bool) -> int:
     A prompt in an open session does not start it.
     """
     settings = load_settings()
+    tell_faults(settings)
     running = _find_running(settings)
     if running:
         _stop(settings)

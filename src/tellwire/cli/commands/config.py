@@ -15,6 +15,7 @@ from tellwire.cli.local.holder import find_holder
 from tellwire.cli.options import Duration, json_option
 from tellwire.cli.render import render_json, render_pairs
 from tellwire.cli.screen import ERR, Screen, find_screen, write
+from tellwire.cli.speaking import tell_faults
 from tellwire.cli.tables import Column, render_table
 from tellwire.core.limits import Limits
 from tellwire.install import toml_text
@@ -186,6 +187,7 @@ def unset_setting(name: str, *, as_json: bool) -> int:
 def show_list(*, whole: bool, as_json: bool) -> int:
     """Show the settings."""
     settings = load_settings()
+    tell_faults(settings)
     rows = describe_settings(settings)
     if as_json:
         keys = ("value", "origin", "unit", "default", "description")

@@ -20,6 +20,7 @@ from tellwire.cli.local.checks import (
     check_home,
     check_port,
     check_sessions,
+    check_settings,
     look_at_clients,
 )
 from tellwire.cli.options import Duration, as_option, complete_names, json_option
@@ -108,7 +109,7 @@ def find_checks(name: str | None) -> tuple[list[Check], AgentRecord | None]:
         words = [] if word is None else [word]
     else:
         words = list(BY_NAME)
-        checks += check_home(settings)
+        checks += [*check_settings(settings), *check_home(settings)]
         checks += check_former_home(os.environ)
         if broker is not None:
             agents = ask(ListAgents(all=True), settings=settings, autostart=False).agents

@@ -12,6 +12,7 @@ from tellwire.cli.documents import document, facts
 from tellwire.cli.options import json_option
 from tellwire.cli.refusals import tell_unsent
 from tellwire.cli.render import (
+    format_age,
     needs_somebody,
     render_glance,
     render_json,
@@ -21,13 +22,34 @@ from tellwire.cli.render import (
 )
 from tellwire.cli.screen import Screen, find_screen, write
 from tellwire.cli.shapes import whole_sent
-from tellwire.cli.speaking import ask, ask_once
+from tellwire.cli.speaking import ask, ask_all, ask_once, overview_of
 from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.feed import OverviewPage
 from tellwire.protocol.operations.needs import AnswerMessage, Glance, ListNeeds, Need, Needs
+from tellwire.sdk.broker_client import BrokerClient
+from tellwire.views import attention as views
+from tellwire.views.attention import attention
+from tellwire.views.model import snapshot
 from tellwire.views.words import clean, wrap
 
 NOTHING = "Nothing waits for you.\n"
+MAIL = frozenset({"question", "message", "full"})
+"""Kinds of needs that are told with their whole text."""
+OTHER_FIELDS = ("kind", "who", "text", "since", "place", "agent", "id")
+COMMANDS = {
+    "answer": "",
+    "read": "tellwire inbox",
+    "go": "tellwire go {who}",
+    "why": "tellwire info {who}",
+    "inside": "tellwire session {who}",
+    "unmute": "tellwire mute {who} --off",
+    "resume": "tellwire link resume {id}",
+    "scopes": "tellwire scopes",
+    "doctor": "tellwire doctor {who}",
+    "hide": "",
+}
+"""What to type for the first thing that can be done about a need."""
 TMUX_DOWN = "tellwire is not running\n"
 
 
@@ -35,22 +57,36 @@ TMUX_DOWN = "tellwire is not running\n"
 @click.option("--limit", default=50, help="Show at most N (default 50).", metavar="N")
 @json_option
 def needs(*, limit: int, as_json: bool) -> int:
-    """Show what waits for you: questions and messages.
+    """Show what needs you, and what to do about it.
 
-    The oldest first, each with the command that answers it. A question with choices stays until it is
-    answered; any other message until you have read it with `tellwire inbox`. This command only looks.
+    First questions and messages to you, the oldest first, each with the command that answers it. Then what
+    else needs somebody: clients that wait for their human, children that did not come up, failed turns,
+    mail that cannot be delivered, paused links, expired messages, refused writes. A question with choices
+    stays until it is answered; any other message until you have read it with `tellwire inbox`. This command
+    only looks.
 
     \b
     Examples:
       tellwire needs
       tellwire needs --json | jq -r '.needs[].id'
+      tellwire needs --json | jq -r '.others[] | .kind + " " + .who'
     """
-    reply = ask(ListNeeds(limit=limit))
+
+    async def work(client: BrokerClient) -> tuple[Needs, list[OverviewPage]]:
+        return await client.call(ListNeeds(limit=limit)), await overview_of(client)
+
+    reply, pages = ask_all(work)
+    others = [each for each in attention(snapshot(*pages), pages[0].at) if each.kind not in MAIL]
     if as_json:
-        write(render_json(document(reply)))
+        write(render_json({**document(reply), "others": [_document(need) for need in others]}))
     else:
-        write(render_needs(reply, now=time.time(), screen=find_screen()))
+        write(render_needs(reply, others, now=time.time(), screen=find_screen()))
     return 0
+
+
+def _document(need: views.Need) -> dict[str, Any]:
+    found = need._asdict()
+    return {**{name: found[name] for name in OTHER_FIELDS}, "actions": list(need.actions)}
 
 
 @click.command()
@@ -84,9 +120,10 @@ def glance(*, tmux: bool, as_json: bool) -> int:
     return int(needs_somebody(facts(counts)))
 
 
-def render_needs(reply: Needs, *, now: float, screen: Screen) -> str:
+def render_needs(reply: Needs, others: list[views.Need], *, now: float, screen: Screen) -> str:
     """Each need with its text, its choices and what to do."""
     blocks = [_block(need, now, screen) for need in reply.needs]
+    blocks += [_other_block(need, now, screen) for need in others]
     if reply.more:
         blocks.append(f"{reply.more} more behind these: tellwire needs --limit 200\n")
     if reply.full:
@@ -101,6 +138,16 @@ def _block(need: Need, now: float, screen: Screen) -> str:
     if need.choices:
         lines += wrap([f"choices: {', '.join(map(clean, need.choices))}"], indent="  ", width=screen.width)
     lines.append("  " + screen.paint(_command(need), "dim"))
+    return "\n".join(lines) + "\n"
+
+
+def _other_block(need: views.Need, now: float, screen: Screen) -> str:
+    age = f", {format_age(now - need.since)}" if need.since else ""
+    place = f" (in {need.place})" if need.place else ""
+    lines = wrap([f"{need.who}: {need.text}{place}{age}"], indent="", width=screen.width)
+    command = COMMANDS[need.actions[0]].format(who=need.who, id=need.id)
+    if command:
+        lines.append("  " + screen.paint(command, "dim"))
     return "\n".join(lines) + "\n"
 
 

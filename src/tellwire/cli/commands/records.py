@@ -180,8 +180,8 @@ def tail(*, as_json: bool) -> int:
     """Follow events live, until Ctrl-C.
 
     Prints a line for each committed event: agents that come and go, messages sent, delivered, read, refused.
-    It continues across restarts of the broker. `tellwire follow` tells the same in sentences, and misses
-    nothing.
+    It continues across restarts of the broker, but what happens meanwhile is missed. Use it to see raw events
+    in brief; use `tellwire follow` for sentences, filters, and a record in which nothing is missing.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The commands that follow: one link, or everything that happens, in lines for pipes and screen readers."""
+"""The commands that follow: one link, everything that happens, or what agents do."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tellwire.cli.documents import document, facts
 from tellwire.cli.options import complete_names, jsonl_option
 from tellwire.cli.render import render_json, render_message
 from tellwire.cli.render_records import render_event
-from tellwire.cli.screen import ERR, find_screen, write
-from tellwire.cli.speaking import PROGRAM
+from tellwire.cli.screen import ERR, OUT, SCREEN_WIPED, find_screen, write
+from tellwire.cli.speaking import own_address
 from tellwire.protocol.addresses import LINK, parse_link
 from tellwire.protocol.operations.feed import FeedEvent, OverviewPage, Pulse, WatchFeed
 from tellwire.protocol.operations.history import HistoryRecord
 from tellwire.protocol.operations.links import LinkHistory, ListLinks
 from tellwire.sdk.broker_client import BrokerClient
-from tellwire.sdk.connect import broker_address
 from tellwire.sdk.watching import Change, Watch
-from tellwire.settings import load_settings
+from tellwire.views.agents import AgentLine, agent_lines, agent_rows, header_line
+from tellwire.views.attention import attention
 from tellwire.views.model import Model, fold
 from tellwire.views.timeline import QUIET, event_line, pulse_line, summary_line
 from tellwire.views.words import wrap
@@ -144,7 +144,7 @@ def follow(
 
     One line for each thing that happened, with the time; what needs you begins with those words. It has no
     colour and no tables: for screen readers, pipes and logs. No line is lost or doubled if the broker is
-    restarted. `tellwire tail` shows the raw events.
+    restarted. Use `tellwire tail` for the raw events in brief, `tellwire list --watch` to see what agents do.
 
     \b
     Examples:
@@ -159,7 +159,7 @@ def follow(
 
 
 async def _follow(asked: WatchFeed, painter: _Painter) -> None:
-    address = broker_address(load_settings(), program=PROGRAM, autostart=True)
+    address = own_address()
     async with Watch(address, asked) as feed:
         if os.isatty(ERR) and not painter.as_json:
             write("Following; press Ctrl-C to stop.\n", ERR)
@@ -201,3 +201,104 @@ class _Painter:
         if text:
             line = f"{datetime.fromtimestamp(at):%H:%M:%S}  {text}"
             write("\n".join(wrap([line], indent="", width=find_screen().width)) + "\n")
+
+
+# -- agents -------------------------------------------------------------------------------------------
+
+REDRAW_S = 0.1
+"""The least time between two pictures."""
+AGES_S = 1.0
+"""Ages are drawn again after this."""
+PLAIN_WIDTH = 120
+HEIGHT_MIN = 3
+
+
+def watch_agents(*, everyone: bool, as_json: bool) -> int:
+    """What agents do, until Ctrl-C: a picture at a terminal, a line for each change elsewhere."""
+    screen = find_screen()
+    board = _Board(everyone=everyone, as_json=as_json, drawn=screen.person and not as_json)
+    asyncio.run(_watch_agents(board))
+    return 0
+
+
+async def _watch_agents(board: _Board) -> None:
+    address = own_address()
+    async with Watch(address, WatchFeed(live=True, chars=0)) as feed, asyncio.TaskGroup() as tasks:
+        drawing = tasks.create_task(board.draw())
+        async for change in feed:
+            board.take(change)
+        drawing.cancel()
+
+
+class _Board:
+    """Keeps the picture, and shows of it what changed."""
+
+    def __init__(self, *, everyone: bool, as_json: bool, drawn: bool) -> None:
+        self._everyone = everyone
+        self._as_json = as_json
+        self._drawn = drawn
+        self._model = Model()
+        self._told: dict[str, AgentLine] = {}
+        self._is_whole = False
+        self._changed = asyncio.Event()
+
+    def take(self, change: Change) -> None:
+        fold(self._model, change)
+        if isinstance(change, OverviewPage):
+            self._is_whole = not change.next
+        if self._is_whole:
+            self._changed.set()
+
+    async def draw(self) -> None:
+        """Show what is new, not more often than eyes can follow."""
+        while True:
+            try:
+                async with asyncio.timeout(AGES_S if self._drawn and self._is_whole else None):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            self._changed.clear()
+            self._show()
+            await asyncio.sleep(REDRAW_S)
+
+    def _show(self) -> None:
+        now = time.time()
+        rows = agent_rows(self._model, now, offline=self._everyone)
+        if not self._drawn:
+            self._tell(rows, now)
+            return
+        screen = find_screen()
+        width, height = screen.width or PLAIN_WIDTH, os.get_terminal_size(OUT).lines
+        needs = len(attention(self._model, now))
+        lines = [header_line(self._model, needs, width=width), *agent_lines(rows, now, width=width)]
+        if len(lines) >= height > HEIGHT_MIN:  # some terminals do not tell how high they are
+            left = len(lines) - height + 2
+            lines = [*lines[: height - 2], f"and {left} more lines"]
+        write(SCREEN_WIPED + "\n".join(lines) + "\n")
+
+    def _tell(self, rows: list[AgentLine], now: float) -> None:
+        """A line for each agent of which something else is to be said, and for each that is gone."""
+        known, self._told = self._told, {row.id: row for row in rows}
+        for row in rows:
+            if _seen(row) == _seen(known.get(row.id)):
+                continue
+            if self._as_json:
+                write(render_json({**row._asdict(), "at": now}))
+            else:
+                write(f"{datetime.fromtimestamp(now):%H:%M:%S} {_agent_words(row)}\n")
+        for key in known.keys() - self._told.keys():
+            if self._as_json:
+                write(render_json({**known[key]._asdict(), "state": "offline", "at": now}))
+            else:
+                write(f"{datetime.fromtimestamp(now):%H:%M:%S} {known[key].name}: offline\n")
+
+
+def _seen(row: AgentLine | None) -> tuple[object, ...]:
+    """What is worth a line: not what passes with time alone."""
+    return () if row is None else (row.name, row.state, row.pending, row.muted, row.place, row.project)
+
+
+def _agent_words(row: AgentLine) -> str:
+    mail = f", {row.pending} waiting" if row.pending else ""
+    note = f", {row.note}" if row.note else ""
+    return f"{row.name}: {row.state}{mail}{note} ({row.kind}, {row.project})"

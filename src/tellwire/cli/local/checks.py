@@ -70,6 +70,12 @@ def check_broker(settings: Settings) -> tuple[BrokerState | None, list[Check]]:
     return state, checks
 
 
+def check_settings(settings: Settings) -> Iterator[Check]:
+    """What is wrong with the file of settings."""
+    for fault in settings.faults:
+        yield Check(about="settings", words=fault, level="warn")
+
+
 def check_home(settings: Settings) -> Iterator[Check]:
     """Whether the home is ours alone, and has room."""
     if not settings.home.is_dir():

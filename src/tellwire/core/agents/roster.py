@@ -13,7 +13,7 @@ from tellwire.protocol.addresses import OPERATOR as OPERATOR_NAME
 from tellwire.protocol.addresses import shorten
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import AgentList, AgentRecord, GetAgent, ListAgents
-from tellwire.protocol.operations.base import OPERATOR
+from tellwire.protocol.operations.base import AGENT, OPERATOR
 from tellwire.protocol.operations.sessions import GetSessionData
 from tellwire.protocol.suggestions import nearest
 
@@ -143,6 +143,7 @@ def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
         muted_until=agent.muted_until if agent.is_muted(context.now) else 0.0,
         paths=context.paths(agent.id) if agent.online else [],
         terminal=terminal_of(agent) if agent.online else "",
+        title=context.title(agent.id) if context.caller.kind != AGENT else "",
         deaf=contact is not None and contact.is_deaf,
         unreached="" if found.reached else found.why,
         doubt="" if contact is None else contact.doubt,

@@ -153,10 +153,11 @@ def rows_of(state: State, keys: Keys, words_of: Words) -> Rows:
     """The rows of these keys as they are now; `words_of` looks messages up."""
     whole = keys.whole
     operator = state.find(OPERATOR)
-    mail = open_needs(state, operator) if operator is not None else []
-    known = frozenset(mail if keys.mail or "mail" in whole else [])
+    asked = operator is not None and (keys.mail or "mail" in whole)
+    mail = open_needs(state, operator) if operator is not None and asked else []
+    known = frozenset(mail)
     wanted = mail if "mail" in whole else sorted(keys.mail)
-    words = words_of([seq for seq in wanted if seq in known])
+    words: Mapping[int, MessageRecord] = words_of([seq for seq in wanted if seq in known]) if known else {}
     return Rows(
         seq=state.seq,
         agents={agent: _agent_row(state, agent) for agent in sorted(keys.agents)},

@@ -54,6 +54,8 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     """The paths by which mail reaches its model, if its client is known; the best one first."""
     terminal: str = ""
     """Where it runs: a tmux pane such as `%3`, or a terminal such as `pts/4`."""
+    title: str = ""
+    """To persons and scripts: how its human began this session, if its client tells."""
     deaf: bool = False
     """It is an agent CLI none of whose hooks has run in this session, so mail cannot be delivered to it."""
     unreached: str = ""
