@@ -23,9 +23,9 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from tellwire.broker.attendance import NoticeTimes, Noticing
 from tellwire.broker.calls import LateAnswers
 from tellwire.broker.clock import Clock
+from tellwire.broker.consoles import NoticeTimes, Noticing
 from tellwire.broker.engine import Engine
 from tellwire.broker.housekeeping import Housekeeping, HousekeepingTimes
 from tellwire.broker.ownership import BACKLOG, Losses, Ownership, Space
@@ -190,16 +190,7 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
     ready()
     space = Space(engine, settings.home, settings.free_bytes_min)
     space.beat()
-    noticing = Noticing(
-        engine,
-        engine.attendance,
-        engine.own_context,
-        command=settings.notify_command,
-        quiet=settings.quiet,
-        minute=lambda: 60 * (local := time.localtime()).tm_hour + local.tm_min,
-        times=times.notices,
-    )
-    noticing.beat()  # what is there already was told in an earlier life
+    noticing = _make_noticing(engine, settings, times)
     ticker = Ticker(
         engine,
         server,
@@ -247,6 +238,20 @@ def _start_engine(settings: Settings, journal: SqliteJournal) -> Engine:
     if loss is not None:
         journal.save_head()
     return engine
+
+
+def _make_noticing(engine: Engine, settings: Settings, times: Times) -> Noticing:
+    noticing = Noticing(
+        engine,
+        engine.attendance,
+        engine.own_context,
+        command=settings.notify_command,
+        quiet=settings.quiet,
+        minute=lambda: 60 * (local := time.localtime()).tm_hour + local.tm_min,
+        times=times.notices,
+    )
+    noticing.beat()  # what is there already was told in an earlier life
+    return noticing
 
 
 def _make_losses(engine: Engine, settings: Settings) -> Losses:

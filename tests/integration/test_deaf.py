@@ -98,7 +98,7 @@ async def test_a_dialog_is_found_and_shown_to_the_sender(
 ) -> None:
     alice = await join("alice")
     await deaf[0].hook("UserPromptSubmit", kind="claude-code", prompt="Work.", prompt_id="p1")
-    wanted = {"tool_name": "Bash", "tool_input": {"command": "rm -rf build"}}
+    wanted: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "rm -rf build"}}
     await deaf[0].hook("PermissionRequest", kind="claude-code", prompt_id="p1", **wanted)
     await deaf[0].hook("Notification", kind="claude-code", message="Claude needs you")
     await until(lambda: record_of(home, "one")["activity"] == "waiting", what="the dialog")

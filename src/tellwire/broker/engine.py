@@ -19,10 +19,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from tellwire.broker.attendance import Attendance
 from tellwire.broker.calls import Handlers
 from tellwire.broker.clock import Clock
-from tellwire.broker.consoles import Consoles
+from tellwire.broker.consoles import Attendance, Consoles
 from tellwire.broker.delivery import Delivery, Session
 from tellwire.broker.feed import Feed
 from tellwire.broker.group_commit import GroupCommit
