@@ -23,8 +23,8 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from tellwire.broker.attendance import NoticeTimes, Noticing
 from tellwire.broker.calls import LateAnswers
+from tellwire.broker.consoles import NoticeTimes, Noticing
 from tellwire.broker.engine import Engine
 from tellwire.broker.housekeeping import Housekeeping, HousekeepingTimes
 from tellwire.broker.ownership import BACKLOG, HomeOwnership, Losses, Space
@@ -217,9 +217,7 @@ async def _warm_up(after_s: float) -> None:
     await asyncio.to_thread(framing.prepare)
 
 
-def _make_ticker(
-    engine: Engine, server: Server, settings: Settings, times: Times, losses: Losses
-) -> Ticker:
+def _make_ticker(engine: Engine, server: Server, settings: Settings, times: Times, losses: Losses) -> Ticker:
     space = Space(engine, settings.home, settings.free_bytes_min)
     space.beat()
     noticing = _make_noticing(engine, settings, times)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tellwire.broker.attendance import NoticeTimes, Noticing, run_command
+from tellwire.broker.consoles import NoticeTimes, Noticing, run_command
 from tellwire.core.context import Caller
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.frames import parse_broker_frame

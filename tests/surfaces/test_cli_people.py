@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import pytest
 
-from tellwire.cli.commands.stats import count
+from tellwire.cli.commands.audit import count
 from tellwire.protocol.operations.audit import AuditRow
 from tests.integration.world import Home, Join, tellwire_command, until
 from tests.surfaces.cli_world import Done, environment, run, run_at_terminal

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tellwire.broker.attendance import Attendance
 from tellwire.broker.calls import OperationHandlers
-from tellwire.broker.consoles import Consoles
+from tellwire.broker.consoles import Attendance, Consoles
 from tellwire.broker.delivery import Delivery, Session
 from tellwire.broker.feed import Feed
 from tellwire.broker.group_commit import CommandQueue, Job

@@ -151,7 +151,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row("tail", "records:tail", "Follow events live, until Ctrl-C.", ("watch_feed",)),
         Row(
             "stats",
-            "stats:stats",
+            "audit:stats",
             "Show turns and messages of each agent, hour by hour.",
             ("read_audit",),
         ),
