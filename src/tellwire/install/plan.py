@@ -79,19 +79,8 @@ def plan_install(
             written_sha256=digest(data),
         )
         mode = _mode(place, seen)
-        lacks = () if target.format == "whole" else find_lacks(document, target.entries)
-        changes.append(
-            Change(
-                path=target.path,
-                seen=seen,
-                after=data,
-                mode=mode,
-                backup=backup,
-                old=old,
-                new=new,
-                labels=tuple(lack.label for lack in lacks),
-            )
-        )
+        change = Change(path=target.path, seen=seen, after=data, mode=mode, backup=backup, old=old, new=new)
+        changes.append(msgspec.structs.replace(change, labels=_labels(target, document)))
     return changes
 
 
@@ -159,6 +148,12 @@ def shorten(path: str, home: str) -> str:
 
 
 # -- installing ---------------------------------------------------------------------------------------
+
+
+def _labels(target: Target, document: Any) -> tuple[str, ...]:
+    """What a file lacks of ours; of one that is ours as a whole there is nothing to tell."""
+    lacks = [] if target.format == "whole" else find_lacks(document, target.entries)
+    return tuple(lack.label for lack in lacks)
 
 
 def _apply(target: Target, text: str) -> str:
