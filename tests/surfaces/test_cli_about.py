@@ -15,8 +15,8 @@ import pytest
 
 from tellwire.cli.app import cli
 from tellwire.cli.commands.logs import parse_log
+from tellwire.cli.local.manpage import render_page, render_program_page
 from tellwire.cli.local.service_files import render_plist, render_unit
-from tellwire.cli.manpage import render_page, render_program_page
 from tellwire.cli.table import ALIASES, COMMON, ROWS, all_sections
 from tellwire.version import VERSION
 from tests.integration.warm_cli import WARM_CLI
