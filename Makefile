@@ -1,6 +1,6 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference man format kills fuzz bench bench-quick clean
+.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference man markets release format kills fuzz bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
@@ -69,10 +69,21 @@ check: dev-setup ## formatting, lint, types, layers, the requirements manifest
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python scripts/reference.py --check
+	@$(BIN)/python scripts/markets.py --check
 	@$(BIN)/python -m pytest -q tests/test_requirements.py
 
-reference: dev-setup ## write docs/reference.md from the code
+reference: dev-setup ## write the references in docs/ from the code
 	@$(BIN)/python scripts/reference.py
+
+markets: dev-setup ## write market/, the files of the clients' markets, from the code
+	@$(BIN)/python scripts/markets.py
+
+# Owner of the repository, for `make release`.
+OWNER ?=
+release: dev-setup ## name the owner, write what follows from it, build wheel and sdist (OWNER=name)
+	@$(BIN)/python scripts/release.py '$(OWNER)'
+	@$(BIN)/python scripts/markets.py
+	@$(BIN)/python -m hatchling build -d dist
 
 man: setup ## write the man pages into build/man, from the help
 	@$(BIN)/python scripts/manpages.py build/man

@@ -4,6 +4,7 @@ Fixtures belong into the conftest of the folder that uses them.
 """
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from hypothesis import settings
 settings.register_profile("tellwire", deadline=None)
 settings.load_profile("tellwire")
 
+# Whoever runs the tests at a desktop is not notified of what the agents in them ask.
+os.environ.setdefault("TELLWIRE_NOTIFY_COMMAND", "")
+
 LONGEST = (
     "integration/test_threads.py",
     "surfaces/test_cli_terminal.py",
@@ -21,6 +25,7 @@ LONGEST = (
     "integration/test_launch_kills.py",
     "integration/test_kills.py",
     "integration/test_life.py",
+    "surfaces/test_readme.py",
     "integration/test_ownership.py",
     "integration/test_guarding.py",
     "integration/test_spawning.py",

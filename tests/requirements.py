@@ -147,6 +147,7 @@ PROMISES = (
     Promise("INST-3", ("install",), "`run` puts a session on the mesh without touching global configuration."),
     Promise("INST-4", ("install",), "A client version that is not known to work is named at install, in doctor and in the listing."),
     Promise("INST-5", ("install",), "Every command and snippet of README works verbatim, twice in a row."),
+    Promise("INST-6", ("install",), "Each client takes tellwire from its own market, with the tools and the mail."),
 
     Promise("HUM-1", ("console",), "The operator can always be written to, and its mail shows on every console for 30 days."),
     Promise("HUM-2", ("console",), "Whatever waits for a person is in one list with reason, age and action."),

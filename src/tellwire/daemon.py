@@ -23,11 +23,11 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from tellwire.broker.attendance import NoticeTimes, Noticing
 from tellwire.broker.calls import LateAnswers
-from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
 from tellwire.broker.housekeeping import Housekeeping, HousekeepingTimes
-from tellwire.broker.ownership import BACKLOG, Losses, Ownership, Space
+from tellwire.broker.ownership import BACKLOG, HomeOwnership, Losses, Space
 from tellwire.broker.server import Server, connection_factory
 from tellwire.broker.ticker import SLOW_BEAT_S, Ticker
 from tellwire.children.asking import Asking, AskTimes
@@ -46,6 +46,7 @@ from tellwire.sessions.diagnosis import Diagnostician
 from tellwire.settings import Settings
 from tellwire.store.losses import acknowledge_losses, find_losses
 from tellwire.store.sqlite_journal import SqliteJournal
+from tellwire.system.clock import Clock
 from tellwire.system.tasks import Tasks
 from tellwire.system.terminals import attached_clients
 from tellwire.system.threads import in_thread
@@ -73,6 +74,7 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
     asking: AskTimes = AskTimes()
     children: LaunchTimes = LaunchTimes()
     housekeeping: HousekeepingTimes = HousekeepingTimes()
+    notices: NoticeTimes = NoticeTimes()
     judge_s: float = 2.0
     """How long tmux is waited for when it has to tell who looks at a terminal."""
     sessions: SessionTimes = SessionTimes()
@@ -89,7 +91,7 @@ def run(settings: Settings, *, ready: Callable[[], None], times: Times | None = 
     """
     os.umask(0o077)
     try:
-        ownership = Ownership(home=settings.home, lock=settings.lock, socket=settings.socket, lost=_fatal)
+        ownership = HomeOwnership(home=settings.home, lock=settings.lock, socket=settings.socket, lost=_fatal)
         ownership.take()
         try:
             _start_log(settings)
@@ -166,7 +168,10 @@ def _fatal(error: TellwireError) -> None:
     os._exit(74)
 
 
-async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], None], times: Times) -> None:
+async def _serve(
+    settings: Settings, ownership: HomeOwnership, ready: Callable[[], None], times: Times
+) -> None:
+    """Build the broker, listen, and run its background tasks until a signal or `stop_broker` ends it."""
     loop = asyncio.get_running_loop()
     journal = SqliteJournal(settings.database, bytes_max=settings.store_bytes_max)
     engine = _start_engine(settings, journal)
@@ -184,16 +189,7 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
     await ownership.open(lambda sock: loop.create_unix_server(factory, sock=sock, backlog=BACKLOG))
     log.info("broker %s runs, pid %d, socket %s", VERSION, os.getpid(), settings.socket)
     ready()
-    space = Space(engine, settings.home, settings.free_bytes_min)
-    space.beat()
-    ticker = Ticker(
-        engine,
-        server,
-        beat_s=settings.beat_s,
-        offline_after_s=settings.offline_after_s,
-        slow_beat_s=times.slow_beat_s,
-        others=(losses.beat, space.beat),
-    )
+    ticker = _make_ticker(engine, server, settings, times, losses)
     keeping.after_commit()
     async with asyncio.TaskGroup() as tasks:
         works = (ticker.run(), doors.listen(), launcher.watch(), ownership.watch(settings.beat_s))
@@ -217,6 +213,34 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
 async def _warm_up(after_s: float) -> None:
     await asyncio.sleep(after_s)
     await asyncio.to_thread(framing.prepare)
+
+
+def _make_ticker(engine: Engine, server: Server, settings: Settings, times: Times, losses: Losses) -> Ticker:
+    space = Space(engine, settings.home, settings.free_bytes_min)
+    space.beat()
+    noticing = _make_noticing(engine, settings, times)
+    return Ticker(
+        engine,
+        server,
+        beat_s=settings.beat_s,
+        offline_after_s=settings.offline_after_s,
+        slow_beat_s=times.slow_beat_s,
+        others=(losses.beat, space.beat, noticing.beat),
+    )
+
+
+def _make_noticing(engine: Engine, settings: Settings, times: Times) -> Noticing:
+    noticing = Noticing(
+        engine,
+        engine.attendance,
+        engine.own_context,
+        command=settings.notify_command,
+        quiet=settings.quiet,
+        minute=lambda: 60 * (local := time.localtime()).tm_hour + local.tm_min,
+        times=times.notices,
+    )
+    noticing.beat()  # nobody is notified of what an earlier broker has seen
+    return noticing
 
 
 def _start_engine(settings: Settings, journal: SqliteJournal) -> Engine:
@@ -260,6 +284,7 @@ def _make_housekeeping(
 
 
 def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Server, SessionDoors]:
+    """The server and the doors for sessions; connections are bounded by the free file descriptors."""
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     descriptors = DESCRIPTORS if descriptors == resource.RLIM_INFINITY else descriptors
     http_max = min(HTTP_CONNECTIONS_MAX, descriptors // 4)
@@ -271,7 +296,7 @@ def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Serve
         greeting_s=settings.greeting_s,
         connections_max=min(settings.connections_max, descriptors - http_max - SPARE_DESCRIPTORS),
         attached=attached_clients,
-        beside=partial(_judge_beside, times.judge_s),
+        run_in_background=partial(_judge_in_thread, times.judge_s),
     )
     doors = SessionDoors(
         engine,
@@ -286,7 +311,7 @@ def _make_doors(engine: Engine, settings: Settings, times: Times) -> tuple[Serve
     return server, doors
 
 
-def _judge_beside(
+def _judge_in_thread(
     within_s: float, work: Callable[[], Identity], then: Callable[[Identity | None], None]
 ) -> None:
     """Find out in a thread who calls: tmux is asked, and may not answer."""
@@ -304,6 +329,7 @@ def _judge_beside(
 def _make_children(
     engine: Engine, server: Server, settings: Settings, times: Times
 ) -> tuple[Launcher, Asking]:
+    """What runs the processes of children, and questions to fresh agents."""
     late = LateAnswers(engine, engine.refusals)
     launcher = Launcher(
         engine,
@@ -343,10 +369,11 @@ def _answer_diagnoses(
 def _answer_for_broker(
     engine: Engine, server: Server, settings: Settings, losses: Losses, stop: asyncio.Event
 ) -> None:
+    """Register the operations about the broker itself: `broker_status` and `stop_broker`."""
     began = time.monotonic()
 
     def status(_operation: BrokerStatus) -> BrokerState:
-        state, trouble = engine.state, engine.storage_error or engine.low
+        state, trouble = engine.state, engine.storage.error or engine.storage.low
         agents = [agent for agent in state.agents.values() if not is_operator(agent)]
         return BrokerState(
             pid=os.getpid(),

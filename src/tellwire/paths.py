@@ -36,13 +36,13 @@ def is_named(env: Mapping[str, str], home: str | None = None) -> bool:
 
 
 def socket_path(home: str, env: Mapping[str, str], *, named: bool) -> str:
-    """Beside the data if its home was named, else in the runtime folder; short enough for the kernel."""
+    """Next to the data if the home was named, else in the runtime folder; short enough for the kernel."""
     runtime = env.get("XDG_RUNTIME_DIR")
     folder = os.path.join(runtime, "tellwire") if runtime and not named else home
     path = os.path.join(folder, "socket")
     if len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX:
         return path
-    # Imported here for start-up speed: few homes have so long a path.
+    # Imported here for start-up speed: few homes have such a long path.
     import hashlib  # noqa: PLC0415
     import tempfile  # noqa: PLC0415
 
@@ -114,7 +114,7 @@ def check_peer(sock: socket, own: int | None = None) -> None:
         if sys.platform == "darwin":
             told = sock.getsockopt(0, 0x001, 76)  # SOL_LOCAL, LOCAL_PEERCRED: a version, then the uid
         else:
-            import _socket  # noqa: PLC0415 - whoever has a socket has loaded it
+            import _socket  # noqa: PLC0415 - a program with a socket has loaded it already
 
             told = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)  # pid, uid, gid
     except OSError as error:

@@ -6,6 +6,7 @@ The file is `config.toml` in the home folder; a variable is `TELLWIRE_` and the 
 from __future__ import annotations
 
 import os
+import shlex
 import tomllib
 from collections.abc import Mapping
 from math import isfinite
@@ -15,6 +16,7 @@ from typing import Any
 import msgspec
 
 from tellwire.core.limits import Limits
+from tellwire.core.operator.quiet_hours import parse_quiet
 from tellwire.paths import home_path, is_named, kept_environment, socket_path, start_lock_path
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.suggestions import nearest
@@ -52,6 +54,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
     typing: bool = True
     """Whether an idle agent that cannot be reached otherwise is woken by typing a line into its tmux pane."""
+    notify_command: str = "notify-send --app-name=tellwire"
+    """The command that notifies you if no console can: the text follows behind `--`. Empty for none."""
+    quiet: str = ""
+    """Hours in which you are not notified, such as `22:00-07:30`; then one notice tells what there was."""
     checkpoint_prompt: str = ""
     """A turn whose prompt is this text is a checkpoint: its answer goes to nobody else."""
     log_level: str = "info"
@@ -164,6 +170,19 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise TellwireError("bad_request", f"Cannot read {path}: {error}.", "Fix the file.") from error
 
 
+def _check_words(name: str, value: str, origin: str) -> None:
+    """Refuse quiet hours, or a command, that cannot be read."""
+    try:
+        if name == "quiet":
+            parse_quiet(value)
+        elif name == "notify_command":
+            shlex.split(value)
+    except (TellwireError, ValueError) as error:
+        words = f"Setting {name!r} ({origin}): {getattr(error, 'message', error)}"
+        advice = getattr(error, "advice", "") or "Check its quotes."
+        raise TellwireError("bad_request", words, advice) from error
+
+
 def _read_environment(env: Mapping[str, str]) -> dict[str, str]:
     return {name: env[f"TELLWIRE_{name.upper()}"] for name in NAMES if f"TELLWIRE_{name.upper()}" in env}
 
@@ -180,6 +199,7 @@ def _convert(name: str, value: Any, origin: str) -> Any:
             raise TellwireError(
                 "bad_request", f"Setting {name!r} ({origin}) must be one of {', '.join(LOG_LEVELS)}."
             )
+        _check_words(name, converted, origin)
     elif not isfinite(converted) or converted < 0 or (converted == 0 and name not in ZERO_ALLOWED):
         raise TellwireError("bad_request", f"Setting {name!r} ({origin}) must be a number above 0.")
     return converted

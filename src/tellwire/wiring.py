@@ -37,7 +37,7 @@ class SessionTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long the parts wait; the defaults are what a broker uses."""
 
     endpoint_s: float = 2.0
-    """Between two looks for an installation's port, and whether that is free."""
+    """The interval between checks for an installation's port, and whether it is free."""
     hook_answer_s: float = ANSWER_S
     read_s: float = READ_S
     """For the text of a session."""
@@ -65,18 +65,19 @@ class SessionDoors:
         times: SessionTimes,
     ) -> None:
         clients, wakers = {each.kind: each.opened() for each in CLIENTS}, Wakers()
+        owner_above = server.agent_owning
         self.tracker = tracker = SessionTracker(
             engine,
             clients,
             home / "marks",
             wakers=wakers,
-            owner_above=server.above,
+            owner_above=owner_above,
             checkpoint_prompt=checkpoint_prompt,
             times=times.hooks,
         )
         guards = GuardFiles(engine, engine.commits, home / "guards")
         guarding = Guarding(
-            engine, engine.refusals, tracker, guards, clients, owner_above=server.above, times=times.guard
+            engine, engine.refusals, tracker, guards, clients, owner_above=owner_above, times=times.guard
         )
         plugins = PluginDoor(tracker, guarding, clients, times=times.plugins)
         typist = Typist(tracker.access, enabled=typing, times=times.typing)
@@ -104,7 +105,7 @@ class SessionDoors:
     async def listen(self) -> None:
         """Go on with the sessions that an earlier broker knew, and serve HTTP, until cancelled."""
         self.tracker.recall()
-        self.tracker.take_starts()
+        self.tracker.read_starts()
         self.tracker.go_on()
         await self.http.run()
 
@@ -132,7 +133,7 @@ class HttpListener:
         self._home = home
         self._connections_max = connections_max
         self._is_told = False
-        """The log knows that the port is taken."""
+        """It was logged that the port is taken."""
         self.port = 0
         """Where hooks are served; 0 if nowhere."""
 
@@ -158,6 +159,7 @@ class HttpListener:
             return None
 
     def _open(self, endpoint: HookEndpoint) -> HttpDoor | None:
+        """Listen on the port of an endpoint; None, logged once, if the port is taken."""
         port, access, times = endpoint.port, HttpAccess(endpoint.token, endpoint.port), self._times.http
 
         def make(door: HttpDoor) -> HttpConnection:

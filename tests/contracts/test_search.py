@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tellwire.broker.ports import Journal
-from tellwire.core.record.stored import Commit, Query, StoredMessage
+from tellwire.core.record.stored import Commit, Query, StoredMessage, Talk
 from tellwire.core.record.terms import parse_terms
 from tellwire.protocol.events import BrokerStarted, MessagesRead, format_batch
-from tellwire.store import search
+from tellwire.store import conversations, search
 from tellwire.store.memory_journal import MemoryJournal
 from tellwire.store.sqlite_journal import SqliteJournal
 from tests.contracts.journals import queued, snapshot_at
@@ -299,6 +299,75 @@ def test_what_is_let_go_leaves_nothing_in_the_index(
         db.execute("create virtual table temp.v using fts5vocab(main, messages_fts, 'instance')")
         assert {seq for (seq,) in db.execute("select distinct doc from temp.v")} <= set(kept)
         assert {seq for (seq,) in db.execute("select seq from parties")} == set(kept)
+
+
+# -- conversations ------------------------------------------------------------------------------------
+
+
+def talks(journal: Journal, limit: int) -> list[Talk]:
+    """All conversations, page by page."""
+    found: list[Talk] = []
+    before = 0
+    while True:
+        page = journal.talks(before, limit)
+        found += page.talks
+        if not page.more:
+            return found
+        before = page.talks[-1].last
+
+
+@pytest.mark.parametrize("limit", [1, 2, 50])
+def test_conversations_are_the_same_however_far_their_table_has_come(
+    journal: SqliteJournal, twin: MemoryJournal, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(conversations, "SLICE_ROWS", 7)
+    expected = talks(twin, 50)
+    assert len({talk.key.split(":")[0] for talk in expected}) > 1
+    assert sum(talk.messages for talk in expected) == len(pages(twin, ask()))
+    while True:
+        assert talks(journal, limit) == expected
+        if not journal.index():
+            break
+
+
+def test_conversations_are_counted_in_a_file_of_an_earlier_version(
+    journal: SqliteJournal, twin: MemoryJournal, tmp_path: Path
+) -> None:
+    while journal.index():
+        pass
+    with closing(sqlite3.connect(tmp_path / "tellwire.db")) as db:
+        db.execute("delete from cursors where name = 'talks' or name like 'last:%' or name like 'said:%'")
+        db.commit()
+    with closing(SqliteJournal(tmp_path / "tellwire.db")) as again:
+        assert talks(again, 50) == talks(twin, 50)
+        while again.index():
+            pass
+        assert talks(again, 50) == talks(twin, 50)
+
+
+def test_what_is_let_go_leaves_its_conversation(journal: SqliteJournal, twin: MemoryJournal) -> None:
+    for each in (journal, twin):
+        while each.index():
+            pass
+        while each.derive(50):
+            pass
+        last = each.head()[0]
+        snapshot_at(each, last)
+        while each.purge(20.0, last + 1, 10).more:
+            pass
+    assert len(pages(twin, ask())) > 0
+    assert talks(journal, 50) == talks(twin, 50)
+
+
+def test_very_much_that_is_not_counted_yet_is_said_to_be_missing(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not journal.talks(0, 50).partial
+    monkeypatch.setattr(conversations, "TAIL_ROWS_MAX", 3)
+    assert journal.talks(0, 50).partial
+    while journal.index():
+        pass
+    assert not journal.talks(0, 50).partial
 
 
 def test_times_are_found_although_the_clock_was_set_back_twice(

@@ -47,29 +47,29 @@ PACKAGES = {
 }
 COLUMNS = {
     "tool call": "the model calls tellwire's tools, and a peer gets what it sends",
-    "mid-turn": "mail that comes during a turn is in the next request of that turn",
-    "end of turn": "mail that comes during the last answer of a turn keeps the turn going",
+    "mid-turn": "mail that arrives during a turn is in the next request of that turn",
+    "end of turn": "mail that arrives during the last answer of a turn keeps the turn going",
     "idle": "mail starts a turn in a session that waits for its user, in a terminal",
-    "beyond time-out": "the same after more time than a hook, a waiter or a poll of the client may take",
-    "after Esc": "the same as idle after the user has interrupted a turn",
-    "Esc with mail": "mail came along with a prompt that the user interrupts; a later turn has it once",
-    "no broker at start": "the same as idle where no broker ran when the client was started",
-    "two in one folder": "the same with two sessions of the client in one folder: to each its own mail",
+    "beyond time-out": "the same after longer than any hook, waiter or poll of the client may last",
+    "after Esc": "as idle, after the user has interrupted a turn",
+    "Esc with mail": "the user interrupts a prompt that brought mail along; a later turn has the mail once",
+    "no broker at start": "as idle, if no broker was running when the client started",
+    "two in one folder": "as idle, with two sessions of the client in one folder: each gets its own mail",
     "offline": "mail that was sent while the client was closed is in its next run",
     "burst": "twenty messages during one turn, in order",
-    "large body": "a body of 64 KiB, the most there is, is announced and fetched part by part, whole",
+    "large body": "a body of 64 KiB, the largest allowed, is announced and fetched in parts, complete",
     "parallel calls": "mail while two tool calls run at once",
-    "sub-agent": "mail while a sub-agent runs enters the main conversation, and not the sub-agent's",
-    "client killed": "`kill -9` of the client between delivery and read, then a resumed session",
+    "sub-agent": "mail that arrives while a sub-agent runs enters the main conversation, not the sub-agent's",
+    "client killed": "`kill -9` of the client between delivery and read, then the session is resumed",
     "broker killed": "`kill -9` of the broker between delivery and read",
-    "broker stalled": "the broker stops for ten seconds at the end of a turn: mail comes after that, once",
+    "broker stalled": "the broker stops for ten seconds at the end of a turn; then the mail arrives, once",
     "model error": "the model fails twice on the request that has the mail, and is asked again",
-    "failed turn retried": "a woken turn whose model fails is tried again; the mail is in the context once",
+    "failed turn retried": "a woken turn that failed is tried again; the mail is in the context once",
     "reply": "an answer with `re` makes the receipt `answered`",
-    "final text": "a turn's end is noted once, with the final answer alone: nothing from before a tool call",
-    "headless speed": "a headless run ends as fast as without tellwire (the median ratio of pairs of runs)",
-    "who woke it": "the human sees on the client's screen who woke the agent, and the first words",
-    "/clear or /new": "mail enters the conversation that the human began anew, once, never the one before",
+    "final text": "the end of a turn is recorded once, with the final answer only",
+    "headless speed": "a headless run takes as long as without tellwire (median ratio of pairs of runs)",
+    "who woke it": "the client's screen shows the user who woke the agent, and the first words",
+    "/clear or /new": "mail enters the conversation that the user has just started, once, never the old one",
     "uninstall": "after `tellwire uninstall` every file is as before, byte for byte",
 }
 
@@ -80,15 +80,16 @@ TITLE = re.compile(r" \d[\d.]*$")
 HEAD = """\
 # Delivery matrix
 
-Real clients against a scripted model, on loopback. A cell holds if the mail stands exactly once in what the
-model was asked, by the record of its requests, and the sender's receipt tells so by evidence. Written by
-`make test-clients TELLWIRE_MATRIX=write`; do not edit.
+Every client in every state, tested with the real programs against a scripted model on loopback. A cell says
+`yes` if the message was exactly once in what the model was asked, by the record of the requests it received,
+and the sender's receipt shows it with evidence. Written by `make test-clients TELLWIRE_MATRIX=write`; do not
+edit.
 
-Codex has hooks that were trusted in its own dialog: its terminals are on its daemon, headless runs are not.
+Codex has hooks that were trusted in its own dialog: its terminals run in its daemon, headless runs do not.
 
-- `yes`: it holds; the notes say how, where that is not by the client's own means.
-- `limit`: the client makes it impossible; the notes say why, and a test shows what happens instead.
-- `unsteady`: it failed once and held when it was played again. `fails`: it failed twice.
+- `yes`: it works. A note says how, if not by the client's own means.
+- `limit`: the client makes it impossible. A note says why, and a test shows what happens instead.
+- `unsteady`: it failed once and worked when it was repeated. `fails`: it failed twice.
 """
 
 Play: TypeAlias = Callable[[Stage], Awaitable[None]]
@@ -232,13 +233,13 @@ def load_table(text: str | None = None) -> dict[tuple[str, str], Cell]:
     lines = [
         [each.strip() for each in line.split("|")[1:-1]] for line in text.splitlines() if line[:1] == "|"
     ]
-    columns = lines[0][1:] if lines else []
     shorts = {title: short for short, title in ROWS.items()}
+    titles = [TITLE.sub("", name) for name in lines[0][1:]] if lines else []
     return {
         (shorts[title], column): Cell(outcome, notes.get((title, column), ""))
-        for name, *outcomes in lines[2:]
-        for column, outcome in zip(columns, outcomes, strict=True)
-        if (title := TITLE.sub("", name)) in shorts
+        for label, *outcomes in lines[2:]
+        for title, outcome in zip(titles, outcomes, strict=True)
+        if (column := label.split("**")[1]) in COLUMNS and title in shorts
     }
 
 
@@ -246,16 +247,15 @@ def render_table(cells: dict[tuple[str, str], Cell]) -> str:
     """The whole file."""
     cells = {**cells, **UNPLAYED}
     versions = json.loads((ROOT / "requirements" / "clients.json").read_text("utf-8"))["dependencies"]
-    lines = [HEAD, f"| | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
-    notes: list[str] = []
-    for row, title in ROWS.items():
-        shown = [cells.get((row, column), Cell()) for column in COLUMNS]
-        version = versions.get(PACKAGES.get(row, ""), "")
-        lines.append(f"| {title} {version}".rstrip() + f" | {' | '.join(each.outcome for each in shown)} |")
-        notes += [
-            f"- **{title}, {column}**: {each.note}"
-            for column, each in zip(COLUMNS, shown, strict=True)
-            if each.note
-        ]
-    columns = [f"- {column}: {meaning}." for column, meaning in COLUMNS.items()]
-    return "\n".join([*lines, "", "## Notes", "", *notes, "", "## Columns", "", *columns, ""])
+    names = [f"{title} {versions.get(PACKAGES.get(row, ''), '')}".rstrip() for row, title in ROWS.items()]
+    lines = [HEAD, f"| the state, and what happens | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+    for column, meaning in COLUMNS.items():
+        shown = [cells.get((row, column), Cell()).outcome for row in ROWS]
+        lines.append(f"| **{column}**: {meaning} | {' | '.join(shown)} |")
+    notes = [
+        f"- **{title}, {column}**: {cells[row, column].note}"
+        for row, title in ROWS.items()
+        for column in COLUMNS
+        if (row, column) in cells and cells[row, column].note
+    ]
+    return "\n".join([*lines, "", "## Notes", "", *notes, ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
+import tellwire
+from tellwire.protocol.operations.feed import Overview
 from tests.integration.hook_client import Client, open_client
-from tests.integration.world import Home, Join, until
+from tests.integration.world import WITHIN_S, Home, Join, until
 
 FIRST_2 = pytest.mark.requirement("FIRST-2", stage="contact")
 
@@ -95,8 +98,13 @@ async def test_a_dialog_is_found_and_shown_to_the_sender(
 ) -> None:
     alice = await join("alice")
     await deaf[0].hook("UserPromptSubmit", kind="claude-code", prompt="Work.", prompt_id="p1")
-    await deaf[0].hook("PermissionRequest", kind="claude-code", prompt_id="p1", tool_name="Bash")
+    wanted: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "rm -rf build"}}
+    await deaf[0].hook("PermissionRequest", kind="claude-code", prompt_id="p1", **wanted)
+    await deaf[0].hook("Notification", kind="claude-code", message="Claude needs you")
     await until(lambda: record_of(home, "one")["activity"] == "waiting", what="the dialog")
+    async with tellwire.watch(home=home.path) as feed, asyncio.timeout(WITHIN_S):
+        page = await feed.client.call(Overview())
+    assert [pulse.wants for pulse in page.pulses if pulse.activity == "waiting"] == ["Bash: rm -rf build"]
     sent = await alice.send("one", "Hello.")
     assert (sent.status, "dialog" in sent.note) == ("received", True)
     (receipt,) = (await alice.status(sent.id)).recipients

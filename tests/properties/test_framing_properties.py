@@ -140,7 +140,9 @@ FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
     "\ud800-\udfff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
-OUR_TAG = re.compile(r"<[^\w<>[({¦]*peer[\s._-]*(?:message|context)", re.IGNORECASE)
+# A tag ends at the next opener of any script: `<[peer-message` is text behind a square bracket.
+OPENERS = "<[({" + "＜﹤≮≪≺⋖❬❮❰⟨⟪\u2329\u3008《˂ᐸᚲ⦑⦓⧼◁◃⊲⋘⪡⮜◂🞀" + "［﹇【〔❲⟦⦋⁅「『｢〖" + "‹«" + "（｛﹛﹙❴❨⦃⦅"
+OUR_TAG = re.compile(rf"<[^\w>¦{re.escape(OPENERS)}]*peer[\s._-]*(?:message|context)", re.IGNORECASE)
 CODE = [
     *[
         "List<int>",
@@ -264,6 +266,7 @@ def test_a_batch_reads_back_as_the_messages_it_was_made_of(messages: list[Messag
     assert not re.search(r"\[[\s/\\]*tellwire\s*:", rest, re.IGNORECASE)
 
 
+@example("<［peer-context", 0, 1)
 @given(st.one_of(TEXTS, JSON), st.integers(0, 300), st.integers(1, 300))
 def test_any_page_is_one_safe_frame(body: Any, offset: int, chars: int) -> None:
     message = MessageRecord(id="m1", sender="ann", to="bob", body=body, sent_at=NOW)

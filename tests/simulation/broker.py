@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
-from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine, load_state
 from tellwire.broker.ports import Journal
 from tellwire.core.context import Caller
@@ -21,6 +20,7 @@ from tellwire.protocol.frames import parse_broker_frame
 from tellwire.protocol.ids import parse_message_id
 from tellwire.protocol.operations.base import Reply
 from tellwire.protocol.operations.messages import Offer
+from tellwire.system.clock import Clock
 
 TURNS_MAX = 10_000
 

@@ -77,7 +77,7 @@ class Client:
         assert self.port is not None
         assert self.life is not None
         operation = self.open[n]
-        if operation.reads and not self.life.engine.crowded:
+        if operation.reads and not self.life.engine.queue.crowded:
             self.life.engine.answer_now(self.port, n, operation)
         else:
             self.life.engine.submit(self.port, n, operation)

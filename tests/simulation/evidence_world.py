@@ -18,7 +18,6 @@ from typing import Any
 from unittest import mock
 
 from tellwire.broker.calls import OwnCalls
-from tellwire.broker.clock import Clock
 from tellwire.broker.engine import Engine
 from tellwire.broker.server import Server
 from tellwire.clients import CLIENTS
@@ -35,6 +34,7 @@ from tellwire.sessions.client_session import ClientSession
 from tellwire.sessions.tracker import SessionTracker
 from tellwire.sessions.waking import Wakers
 from tellwire.store.memory_journal import MemoryJournal
+from tellwire.system.clock import Clock
 from tellwire.system.panes import WAKE_LINE
 from tests.clients import requests_of
 from tests.simulation.agent_models import MODELS, PID, Claude, Entry, Model, Plugin, marks_of
@@ -177,7 +177,7 @@ class World:
             {**clients, **self.plugins},
             self.folder / "marks",
             wakers=wakers,
-            owner_above=server.above,
+            owner_above=server.agent_owning,
         )
         wakers.add(self.model.kind, [self])
 

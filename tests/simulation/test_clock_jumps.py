@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellwire.broker.clock import LEAD_S
 from tellwire.broker.housekeeping import Housekeeping
 from tellwire.broker.ports import Journal
 from tellwire.broker.server import Server
@@ -26,6 +25,7 @@ from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.messages import ConfirmMessages, SendMessage
 from tellwire.store.memory_journal import MemoryJournal
 from tellwire.store.sqlite_journal import SqliteJournal
+from tellwire.system.clock import LEAD_S
 from tests.simulation.bench import Bench
 
 DAY_S = 86_400.0

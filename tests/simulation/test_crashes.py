@@ -109,7 +109,7 @@ class World:
         client.cancel()
 
     def snapshot(self) -> None:
-        if self.life.engine.storage_error is None and not self.life.queue:
+        if self.life.engine.storage.error is None and not self.life.queue:
             self.tap.save_snapshot(self.life.state.seq, format_snapshot(self.life.state))
             self.tap.derive(3)
 

@@ -152,7 +152,7 @@ def test_below_the_floor_receipts_and_the_operators_mail_are_taken_and_nothing_e
     assert offers(bob) == ["before", "make room"]
     assert not isinstance(bench.call(bob, UnregisterAgent()), TellwireError)
     assert not isinstance(bench.join("bob").caller.agent, TellwireError), "who is known can come back"
-    assert bench.life.engine.storage_error is None
+    assert bench.life.engine.storage.error is None
     disk.has(260 * MIB)
     assert bench.call(alice, SendMessage(to="bob", body="x")).code == "storage_full", "not at the very edge"
     disk.has(300 * MIB)
@@ -174,6 +174,6 @@ def test_of_a_small_disk_only_a_small_share_is_kept_free(bench: Bench) -> None:
     disk = Disk(bench)
     disk.total = 100 * MIB
     disk.has(6 * MIB)
-    assert bench.life.engine.low is None
+    assert bench.life.engine.storage.low is None
     disk.has(4 * MIB)
-    assert bench.life.engine.low is not None
+    assert bench.life.engine.storage.low is not None

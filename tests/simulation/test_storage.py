@@ -59,7 +59,7 @@ def test_a_tick_that_cannot_be_stored_is_refused_whole_and_leaves_no_trace(bench
     assert (stranger.caller.agent, stranger.caller.is_own_client) == ("", False)
     assert bench.life.state.find("carol") is None
     assert bench.life.equals_journal()
-    assert bench.life.engine.storage_error is not None
+    assert bench.life.engine.storage.error is not None
 
 
 def test_while_nothing_can_be_stored_everything_can_be_read(bench: Bench) -> None:
@@ -110,7 +110,7 @@ def test_after_recovery_everything_goes_on(bench: Bench) -> None:
     bench.works()
     assert bench.call(alice, SendMessage(to="bob", body="too early")).code == "storage_full"
     assert bench.life.engine.probe()
-    assert bench.life.engine.storage_error is None
+    assert bench.life.engine.storage.error is None
     assert bench.call(alice, SendMessage(to="bob", body="now")).status == "received"
     assert offers(bob) == ["now"]
     assert bench.life.equals_journal()
@@ -172,7 +172,7 @@ def test_the_end_of_a_session_that_came_back_meanwhile_is_void(bench: Bench) -> 
     bench.end(bob, "bob")
     bench.life.run()
     bench.works()
-    bench.life.engine.storage_error = None
+    bench.life.engine.storage.error = None
     again = bench.join("bob")
     bench.life.engine.probe()
     bench.life.run()

@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from tellwire.cli.commands.config import describe_settings, render_settings
+from tellwire.cli.commands.setup.config import describe_settings, render_settings
 from tellwire.cli.screen import Screen
 from tellwire.settings import FIVE, NAMES, load_settings, unit_of
 from tests.integration.world import Home

@@ -319,13 +319,10 @@ async def test_a_terminal_gets_only_text_from_every_command(
             assert "EVIL" in shown or not case.evil, (case.words, shown)
 
 
-ALONE = {"--export", "--tmux"}
-"""Options that cannot be combined with it."""
-
-
 def has_json(command: click.Command, case: Case) -> bool:
     """Whether a command line may ask for JSON."""
-    return any("--json" in option.opts for option in command.params) and not ALONE & set(case.words)
+    other_formats = {"--export", "--tmux"}
+    return any("--json" in option.opts for option in command.params) and not other_formats & {*case.words}
 
 
 async def play(world: World, case: Case, tmp_path: Path, *, as_json: bool) -> str:

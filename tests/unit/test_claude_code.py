@@ -50,6 +50,31 @@ def test_each_hook_has_our_word(name: str, what: str, takes_text: bool) -> None:
     assert (event.session, event.transcript, event.cwd) == ("5c1f", BASE["transcript_path"], BASE["cwd"])
 
 
+@pytest.mark.parametrize(
+    ("fields", "wants"),
+    [
+        (
+            {"tool_name": "Bash", "tool_input": {"command": "rm -rf build", "description": "x"}},
+            "Bash: rm -rf build",
+        ),
+        ({"tool_name": "Write", "tool_input": {"file_path": "/a/b.py", "content": "x"}}, "Write: /a/b.py"),
+        (
+            {"tool_name": "AskUserQuestion", "tool_input": {"questions": [{"question": "A or B?"}]}},
+            "AskUserQuestion: A or B?",
+        ),
+        ({"tool_name": "ExitPlanMode", "tool_input": {"plan": "First."}}, "ExitPlanMode: First."),
+        ({"tool_name": "Odd", "tool_input": {"n": 1}}, "Odd"),
+        ({"tool_name": "Odd", "tool_input": "text"}, "Odd"),
+        ({"tool_name": "Bash", "tool_input": {"command": "x" * 500}}, "Bash: " + "x" * 194),
+        ({"message": "Claude needs your permission", "tool_name": "Bash"}, "Claude needs your permission"),
+        ({"tool_name": 7, "tool_input": {"command": "ls"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_dialog_tells_what_the_client_wants(fields: dict[str, Any], wants: str) -> None:
+    assert parse("PermissionRequest", **fields).final_text == wants
+
+
 @pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: str(payload["hook_event_name"]))
 def test_what_the_client_really_sends_is_understood(payload: dict[str, Any]) -> None:
     event = CLAUDE.hooks.parse(payload)

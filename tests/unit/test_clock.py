@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tellwire.broker.clock import GAP_S, LEAD_S, Clock
+from tellwire.system.clock import GAP_S, LEAD_S, Clock
 
 HOLD_S = 90.0
 START = 1_700_000_000.0

@@ -97,44 +97,44 @@ def agent(session: str = "one", name: str = "a1") -> Agent:
 def test_the_word_is_the_sessions_own_and_outlives_a_broker(tmp_path: Path) -> None:
     path = tmp_path / "labels"
     first = Labels(path)
-    words = {first.word(agent(f"session {number}")) for number in range(200)}
+    words = {first.label_of(agent(f"session {number}")) for number in range(200)}
     assert len(words) > 190
     assert all(len(word) == 4 and word.isalnum() and word[1].isdigit() for word in words)
-    assert Labels(path).word(agent()) == first.word(agent())
-    assert Labels(tmp_path / "other").word(agent()) != first.word(agent())
+    assert Labels(path).label_of(agent()) == first.label_of(agent())
+    assert Labels(tmp_path / "other").label_of(agent()) != first.label_of(agent())
     assert path.stat().st_mode & 0o777 == 0o600
     path.write_bytes(b"damaged")
-    assert len(Labels(path).word(agent())) == 4
+    assert len(Labels(path).label_of(agent())) == 4
 
 
 @pytest.mark.requirement("SEC-2", stage="contact")
 def test_the_rule_comes_once_and_again_when_the_context_may_have_been_cut(tmp_path: Path) -> None:
     labels, bob = Labels(tmp_path / "labels"), agent()
-    assert not labels.knows(bob), "a client may show no instructions"
+    assert not labels.has_rule(bob), "a client may show no instructions"
     labels.count(bob, 500, ruled=True)
-    assert labels.knows(bob)
+    assert labels.has_rule(bob)
     labels.count(bob, REMIND_CHARS - 1, ruled=False)
-    assert labels.knows(bob)
+    assert labels.has_rule(bob)
     labels.count(bob, 1, ruled=False)
-    assert not labels.knows(bob)
-    labels.tell(bob)
+    assert not labels.has_rule(bob)
+    labels.note_rule(bob)
     labels.forget(bob.id)
-    assert not labels.knows(bob), "after a compaction or a clear"
-    labels.tell(bob)
-    assert not labels.knows(agent("another session")), "its context is another"
+    assert not labels.has_rule(bob), "after a compaction or a clear"
+    labels.note_rule(bob)
+    assert not labels.has_rule(agent("another session")), "its context is another"
 
 
 def test_where_the_client_tells_of_no_cuts_its_own_record_tells_how_much_was_said(tmp_path: Path) -> None:
     labels, bob = Labels(tmp_path / "labels"), agent()
     record = tmp_path / "record"
     record.write_text("x" * 5_000)
-    labels.tell(bob, str(record))
+    labels.note_rule(bob, str(record))
     record.write_text("x" * 104_999)
-    assert labels.knows(bob, str(record))
+    assert labels.has_rule(bob, str(record))
     record.write_text("x" * 105_000)
-    assert not labels.knows(bob, str(record))
+    assert not labels.has_rule(bob, str(record))
     record.unlink()
-    assert labels.knows(bob, str(record))
+    assert labels.has_rule(bob, str(record))
 
 
 @pytest.mark.requirement("SEC-2", stage="contact")
@@ -145,12 +145,12 @@ def test_a_compaction_that_only_the_record_tells_of_brings_the_rule_again_once(t
     before, found, after = sample.partition(mark)
     assert found
     record.write_bytes(before)
-    labels.tell(bob, str(record))
-    assert labels.knows(bob, str(record), mark)
+    labels.note_rule(bob, str(record))
+    assert labels.has_rule(bob, str(record), mark)
     record.write_bytes(before + found + after)
-    assert not labels.knows(bob, str(record), mark)
+    assert not labels.has_rule(bob, str(record), mark)
     labels.count(bob, 500, str(record), ruled=True)
-    assert labels.knows(bob, str(record), mark)
+    assert labels.has_rule(bob, str(record), mark)
     quoted = json.dumps({"type": "user", "text": mark.decode()}, separators=(",", ":"))
     record.write_bytes(sample + quoted.encode())
-    assert labels.knows(bob, str(record), mark), "a message that says so is no compaction"
+    assert labels.has_rule(bob, str(record), mark), "a message that says so is no compaction"

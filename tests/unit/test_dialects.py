@@ -142,7 +142,7 @@ def test_a_shim_can_ask_for_every_dialect_and_for_no_other() -> None:
 def test_every_argument_names_a_field_of_its_operation(tool: Tool) -> None:
     fields = {field.name for field in msgspec.structs.fields(tool.operation)}
     arguments = [argument.field for argument in tool.arguments]
-    words = [argument.word for argument in tool.arguments]
+    words = [argument.public_name for argument in tool.arguments]
     assert {*arguments, *tool.fixed} <= fields
     assert len(set(words)) == len(words)
     assert not {*arguments} & {*tool.fixed}
@@ -155,7 +155,9 @@ def test_what_an_operation_needs_its_tool_asks_for_or_sets_itself(tool: Tool) ->
     needed = {field.name for field in msgspec.structs.fields(tool.operation) if field.required}
     own = {"session"} if tool.operation is RegisterAgent else set[str]()
     asked = {
-        argument.field for argument in tool.arguments if argument.word in schema(tool).get("required", [])
+        argument.field
+        for argument in tool.arguments
+        if argument.public_name in schema(tool).get("required", [])
     }
     assert needed - own <= asked | {*tool.fixed}
 
@@ -234,7 +236,7 @@ def test_every_tool_and_every_argument_that_is_not_plain_has_words(tool: Tool) -
     assert tool.doc.rstrip().endswith((".", ")"))
     assert all(len(argument.doc) <= 100 for argument in tool.arguments)
     units = {"since", "until", "before", "mode", "re", "to", "offset", "ttl_s"}
-    assert [each.word for each in tool.arguments if each.field in units and not each.doc] == []
+    assert [each.public_name for each in tool.arguments if each.field in units and not each.doc] == []
 
 
 # -- what a model did wrong ---------------------------------------------------------------------------

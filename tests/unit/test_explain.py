@@ -20,8 +20,8 @@ from tests.unit.test_reach import Told, contacts
 
 HUM_4 = pytest.mark.requirement("HUM-4", stage="console")
 NOW = 1_000_000.0
-BOUND = Contact(hooked=True, bound=True, state="idle", idle=True, since=NOW - 240, way="waiter")
-BUSY = BOUND._replace(state="busy", idle=False, way="")
+BOUND = Contact(hooked=True, bound=True, state="idle", idle=True, since=NOW - 240, path="waiter")
+BUSY = BOUND._replace(state="busy", idle=False, path="")
 
 
 def explain(mesh: Told, message: str) -> Explained:
@@ -49,7 +49,7 @@ def pending(contact: Contact | None) -> Told:
         (BUSY, "busy", "during this turn"),
         (BUSY._replace(state="waiting"), "dialog", "Answer the dialog in the terminal of bob"),
         (BOUND, "waking", "is woken now"),
-        (BOUND._replace(way="", shut="waiter: none"), "unwakeable", "type something in its terminal"),
+        (BOUND._replace(path="", shut="waiter: none"), "unwakeable", "type something in its terminal"),
         (BOUND._replace(held=f"{waking.FAILED}; next try in 60 s", again_s=60.0), "failed", "in 1 min"),
         (BOUND._replace(held=waking.LEFT), "left", "not woken any more"),
         (BOUND._replace(held=f"{waking.OFTEN}; next try in 30 s", again_s=30.0), "often", "in 30 s"),

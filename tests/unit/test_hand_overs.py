@@ -322,7 +322,7 @@ def test_a_plugin_tells_what_its_session_holds() -> None:
     assert room.look_after(100) == LOST
     requests_of(client).take(event, {"held": [MARK]})
     assert room.session.leases.reader is not None
-    assert room.session.leases.reader.stands(MARK)
+    assert room.session.leases.reader.is_present(MARK)
 
 
 @pytest.mark.requirement("REC-2", stage="clients")

@@ -12,8 +12,8 @@ from tellwire.core.context import (
 )
 from tellwire.core.kernel import decide
 from tellwire.core.record import audit
-from tellwire.core.record.audit import describe, word_of
-from tellwire.core.record.stored import Entry, Past, Query
+from tellwire.core.record.audit import describe, type_name_of
+from tellwire.core.record.stored import Entry, Query, StoredPage
 from tellwire.core.record.terms import Term, matches, parse_terms, searched_text, words_of
 from tellwire.protocol.events import (
     EVENTS,
@@ -59,7 +59,7 @@ class Talk:
         reply: History = self.ask(operation, caller)
         return [message.body for message in reply.messages]
 
-    def _find(self, query: Query) -> Past:
+    def _find(self, query: Query) -> StoredPage:
         self.query = query
         rows = [
             row
@@ -70,7 +70,7 @@ class Talk:
         ]
         page = sorted(rows, reverse=True)[: query.limit]
         rest = len(rows) > len(page)
-        return Past([(row.header(), row.record()) for row in page], page[-1].seq if rest else 0)
+        return StoredPage([(row.header(), row.record()) for row in page], page[-1].seq if rest else 0)
 
     def _entries(self, after: int, before: int, limit: int) -> list[Entry]:
         found = [
@@ -253,7 +253,7 @@ def test_audit_and_feed_are_not_for_agents(past: Talk, operation: Any) -> None:
 @pytest.mark.parametrize("event", SAMPLES, ids=lambda event: type(event).__name__)
 def test_every_event_can_be_put_into_words(event: Any) -> None:
     line = describe(event, 7, lambda agent: f"name-of-{agent}")
-    assert word_of(event) in EVENTS
+    assert type_name_of(event) in EVENTS
     assert isinstance(line.detail, dict)
     if not isinstance(event, AgentRegistered | MessageQueued) and line.who:
         assert line.who.startswith("name-of-")
@@ -310,4 +310,4 @@ def test_every_event_names_all_its_ids_to_a_watcher(event: Any) -> None:
     if isinstance(event, MessageAnswered):
         seqs = [event.seq]
     assert told.ids == [format_id("m", seq) for seq in seqs]
-    assert told.type == word_of(event)
+    assert told.type == type_name_of(event)

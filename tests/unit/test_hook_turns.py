@@ -16,7 +16,7 @@ from tellwire.clients.gemini.facts import GEMINI
 from tellwire.clients.opencode.facts import OPENCODE
 from tellwire.core.mail.waking import CONTINUATIONS_MAX
 from tellwire.sessions.client_session import ClientSession
-from tellwire.sessions.turns import TEXT_BYTES_MAX, Ending, Turns, clean_text
+from tellwire.sessions.turns import TEXT_BYTES_MAX, Ending, TurnLog, clean_text
 from tests.clients import requests_of
 
 FRAME = "[tellwire: 1 message.]\n<peer-message id=m4f2k from=alice age=2s>\nhello\n</peer-message>"
@@ -44,8 +44,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def turns(clock: Clock) -> Turns:
-    return Turns(names(), wake_line=WAKE_LINE, clock=clock)
+def turns(clock: Clock) -> TurnLog:
+    return TurnLog(names(), wake_line=WAKE_LINE, clock=clock)
 
 
 def event(what: What, turn: str = "", **fields: Any) -> HookEvent:
@@ -80,33 +80,35 @@ def session_of(kind: Any = CLAUDE) -> ClientSession:
     ],
 )
 def test_a_prompt_is_a_humans_unless_it_is_ours_or_the_clients(
-    turns: Turns, prompt: str, typed: bool, human: bool
+    turns: TurnLog, prompt: str, typed: bool, human: bool
 ) -> None:
     turns.see(event("prompt", prompt=prompt, typed=typed))
     assert turns.current is not None
     assert turns.current.human is human
 
 
-def test_what_is_typed_into_a_turn_belongs_to_it(turns: Turns) -> None:
+def test_what_is_typed_into_a_turn_belongs_to_it(turns: TurnLog) -> None:
     turns.see(event("prompt", "p1", prompt=FRAME))
     assert turns.see(event("prompt", "p1", prompt="Stop that.")) == []
     assert told(turns.end("ended", "Done.")) == [("t1", "ended", "Done.")]
 
 
-def test_another_turn_of_the_client_ends_the_one_before(turns: Turns) -> None:
+def test_another_turn_of_the_client_ends_the_one_before(turns: TurnLog) -> None:
     turns.see(event("prompt", "p1", prompt="One."))
     assert told(turns.see(event("tool_used", "p2"))) == [("t1", "interrupted", "")]
     assert turns.current is not None
     assert (turns.current.id, turns.current.client_id) == ("t2", "p2")
 
 
-def test_a_prompt_that_begins_a_turn_for_certain_ends_the_one_before_unless_it_is_ours(turns: Turns) -> None:
+def test_a_prompt_that_begins_a_turn_for_certain_ends_the_one_before_unless_it_is_ours(
+    turns: TurnLog,
+) -> None:
     turns.see(event("prompt", prompt="One.", begins=True))
     assert turns.see(event("prompt", prompt=FRAME, begins=True)) == [], "mail that kept the turn going"
     assert told(turns.see(event("prompt", prompt="Two.", begins=True))) == [("t1", "interrupted", "")]
 
 
-def test_a_prompt_that_is_told_late_still_says_who_began_the_turn(turns: Turns, clock: Clock) -> None:
+def test_a_prompt_that_is_told_late_still_says_who_began_the_turn(turns: TurnLog, clock: Clock) -> None:
     turns.see(event("tool_wanted"))
     turns.see(event("prompt", prompt="Work."))
     assert turns.current is not None
@@ -118,7 +120,7 @@ def test_a_prompt_that_is_told_late_still_says_who_began_the_turn(turns: Turns, 
     assert not turns.current.human, "a message began it, a minute ago"
 
 
-def test_a_hook_that_is_registered_twice_ends_one_turn(turns: Turns, clock: Clock) -> None:
+def test_a_hook_that_is_registered_twice_ends_one_turn(turns: TurnLog, clock: Clock) -> None:
     for _ in range(2):
         turns.see(event("turn_ended", "p1", final_text="Done."))
         clock.now += 0.1
@@ -130,7 +132,7 @@ def test_a_hook_that_is_registered_twice_ends_one_turn(turns: Turns, clock: Cloc
     assert told(turns.end("ended", "Done.")) == [("t2", "ended", "Done.")], "kept going by somebody else"
 
 
-def test_a_session_that_ends_behind_a_whole_answer_ended_its_turn(turns: Turns) -> None:
+def test_a_session_that_ends_behind_a_whole_answer_ended_its_turn(turns: TurnLog) -> None:
     turns.see(event("prompt", prompt="Work."))
     turns.see(event("other", continues=True, final_text="Done.", ending="e1"))
     assert told(turns.end_session()) == [("e1", "ended", "Done.")], "as the client itself will call this end"
@@ -138,21 +140,21 @@ def test_a_session_that_ends_behind_a_whole_answer_ended_its_turn(turns: Turns) 
 
 
 @pytest.mark.parametrize("what", ["tool_wanted", "tool_used"])
-def test_what_is_said_before_a_tool_is_no_answer(turns: Turns, what: What) -> None:
+def test_what_is_said_before_a_tool_is_no_answer(turns: TurnLog, what: What) -> None:
     turns.see(event("prompt", prompt="Work."))
     turns.see(event("other", continues=True, final_text="I look at it."))
     turns.see(event(what))
     assert told(turns.see(event("session_ended"))) == [("t1", "interrupted", "")]
 
 
-def test_an_answer_that_mail_followed_is_not_the_end(turns: Turns) -> None:
+def test_an_answer_that_mail_followed_is_not_the_end(turns: TurnLog) -> None:
     turns.see(event("prompt", prompt="Work."))
     turns.see(event("other", continues=True, final_text="Done."))
     turns.keep_going()
     assert told(turns.end_session()) == [("t1", "interrupted", "")]
 
 
-def test_waiting_is_told_once_for_each_time(turns: Turns) -> None:
+def test_waiting_is_told_once_for_each_time(turns: TurnLog) -> None:
     turns.see(event("prompt", prompt="Work."))
     assert told(turns.see(event("waiting", final_text="May I?"))) == [("t1.w1", "waiting", "May I?")]
     assert turns.see(event("waiting", final_text="May I?")) == []
@@ -172,12 +174,12 @@ def test_waiting_is_told_once_for_each_time(turns: Turns) -> None:
         ("other", "", False),
     ],
 )
-def test_a_session_that_changes_ends_its_turn(turns: Turns, what: What, source: str, ends: bool) -> None:
+def test_a_session_that_changes_ends_its_turn(turns: TurnLog, what: What, source: str, ends: bool) -> None:
     turns.see(event("prompt", prompt="Work."))
     assert bool(turns.see(event(what, source=source))) is ends
 
 
-def test_a_checkpoint_is_the_next_turn_and_no_other(turns: Turns) -> None:
+def test_a_checkpoint_is_the_next_turn_and_no_other(turns: TurnLog) -> None:
     turns.checkpoint_next = True
     for wanted in (True, False):
         turns.see(event("prompt", prompt="Write down where you are."))
@@ -361,3 +363,9 @@ def test_what_was_handed_over_names_its_way_when_it_is_read() -> None:
     assert session.judge() == (["hook:1:1"], [])
     assert list(session.leases.worked) == ["mid-turn"]
     assert session.open == {}
+
+
+def test_what_a_client_wants_of_its_human_is_known_while_it_waits(turns: TurnLog) -> None:
+    turns.wait("Bash: rm -rf build")
+    turns.wait("Claude needs your permission")
+    assert turns.wants == "Bash: rm -rf build", "the second word says less"

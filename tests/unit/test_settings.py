@@ -37,7 +37,7 @@ def test_each_layer_goes_before_the_one_below_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_setting_can_be_set_by_the_environment(tmp_path: Path, name: str) -> None:
-    value = {"log_level": "debug", "typing": "true"}.get(name, "7")
+    value = {"log_level": "debug", "typing": "true", "quiet": "22:00-07:30"}.get(name, "7")
     settings = load(tmp_path, {f"TELLWIRE_{name.upper()}": value})
     found = getattr(settings, name, None) or getattr(settings.limits, name)
     assert str(found).removesuffix(".0").lower() == value

@@ -16,10 +16,12 @@ from tellwire.protocol.operations.base import ALL_SURFACES, ANYONE, Operation, R
 from tellwire.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
 from tellwire.protocol.operations.history import PurgeHistory
 from tellwire.protocol.operations.messages import MessageRecord
+from tellwire.protocol.operations.needs import Attend
 from tellwire.protocol.operations.sessions import GetSessionData
 
 ANSWERED_BY_THE_BROKER: set[type] = {
     AcknowledgeLosses,
+    Attend,
     BrokerStatus,
     Diagnose,
     GetSessionData,
@@ -51,7 +53,7 @@ def test_an_error_outside_the_table_cannot_be_made() -> None:
 
 @pytest.mark.parametrize(("word", "kind"), OPERATIONS.items(), ids=OPERATIONS)
 def test_every_operation_is_whole(word: str, kind: type[Operation[Any]]) -> None:
-    assert word == kind.word() == snake_case(kind.__name__)
+    assert word == kind.wire_name() == snake_case(kind.__name__)
     assert kind.__doc__
     assert issubclass(kind.reply, Reply)
     assert kind.reply.__doc__

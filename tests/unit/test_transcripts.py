@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tellwire.clients import reader as transcripts
-from tellwire.clients.reader import Follower, TranscriptReader, decoded, marks_in, seconds
+from tellwire.clients.reader import FileFollower, TranscriptReader, decoded, marks_in, seconds
 from tests.unit.transcripts import ABSENT, MARK, OPEN, moment, stamp
 
 
-def new_lines(follower: Follower) -> list[bytes]:
+def new_lines(follower: FileFollower) -> list[bytes]:
     return [line for _, line in follower.lines(lambda: None)]
 
 
@@ -43,7 +43,7 @@ def test_each_line_comes_once_with_its_place(tmp_path: Path) -> None:
 def test_a_line_over_several_chunks_comes_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcripts, "_CHUNK_BYTES", 3)
     (tmp_path / "t").write_bytes(b"a long line\n\nb\nno end")
-    assert new_lines(Follower(str(tmp_path / "t"))) == [b"a long line", b"", b"b"]
+    assert new_lines(FileFollower(str(tmp_path / "t"))) == [b"a long line", b"", b"b"]
 
 
 def test_a_line_beyond_the_bound_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_a_line_beyond_the_bound_is_passed_over(tmp_path: Path, monkeypatch: pyt
 def test_only_new_bytes_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t"
     path.write_bytes(b"x" * 99 + b"\n" + b"y" * 5_000)
-    follower = Follower(str(path))
+    follower = FileFollower(str(path))
     new_lines(follower)
     read: list[int] = []
     pread = os.pread

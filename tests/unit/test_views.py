@@ -65,7 +65,7 @@ def test_a_receipt_of_very_many_messages_changes_each(type_: str, detail: dict[s
     for seq in range(1, 121):
         fold(model, queued(seq, "a2", "a3"))
     event = FeedEvent(seq=121, at=1.0, type=type_, agent="a2", ids=ids, detail=detail)
-    assert len(fold(model, event)) == 120
+    assert sum(table == "messages" for table, _ in fold(model, event)) == 120
     assert {message.states["a2"] for message in model.messages.values()} == {state}
     assert {message.states["a3"] for message in model.messages.values()} == {"pending"}
     assert fold(model, event) == set(), "what is known changes nothing"

@@ -34,7 +34,7 @@ from tests.unit.mesh import OPERATOR
 from tests.unit.test_reach import Told, contacts
 
 NOW = 1_000_000.0
-IDLE = Contact(hooked=True, bound=True, state="idle", idle=True, since=NOW - 240, way="waiter")
+IDLE = Contact(hooked=True, bound=True, state="idle", idle=True, since=NOW - 240, path="waiter")
 BUSY = Contact(hooked=True, bound=True, state="busy", since=NOW - 240)
 
 FIRST_2 = pytest.mark.requirement("FIRST-2", stage="contact")
@@ -62,8 +62,8 @@ def receipt(*, lease: int = 0, weak: bool = False) -> Receipt:
         (IDLE, NEEDS_S["waiter"], ""),
         (IDLE, NEEDS_S["waiter"] + 1, "idle for 4 min, and waiter has not reached it yet"),
         (IDLE._replace(held=FAILED), 0.0, FAILED),
-        (IDLE._replace(way="", shut="waiter: none"), 0.0, f"{NOT_WAKEABLE} (waiter: none)"),
-        (IDLE._replace(way="", shut="waiter: none", since=NOW - 1), 0.0, ""),
+        (IDLE._replace(path="", shut="waiter: none"), 0.0, f"{NOT_WAKEABLE} (waiter: none)"),
+        (IDLE._replace(path="", shut="waiter: none", since=NOW - 1), 0.0, ""),
     ],
 )
 def test_what_waits_longer_than_its_path_needs_says_why(
@@ -86,7 +86,7 @@ def test_what_may_not_wake_says_so_at_once() -> None:
 def test_an_open_hand_over_says_how_long_and_is_stuck_if_the_client_is_idle() -> None:
     bob = agent(calls={"hook:1:1": 7})
     handed = receipt(lease=7)
-    by_hook = IDLE._replace(ways={"hook:1:1": MID_TURN})
+    by_hook = IDLE._replace(lease_paths={"hook:1:1": MID_TURN})
     short, long = NEEDS_S[MID_TURN], NEEDS_S[MID_TURN] + 120
     assert why_open(bob, handed, by_hook, short, NOW) == ""
     assert "3 min ago, with no evidence yet" in why_open(bob, handed, by_hook, long, NOW)

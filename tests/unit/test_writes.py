@@ -294,6 +294,7 @@ def test_links_that_lead_nowhere_or_through_proc_are_unclear(tmp_path: Path) -> 
 def test_a_relative_path_that_gemini_would_search_for_is_unclear(tmp_path: Path) -> None:
     (tmp_path / "here").touch()
     assert real("gemini-cli", "here", cwd=str(tmp_path), tool="replace")
+    assert real("gemini-cli", "here/.", cwd=str(tmp_path), tool="replace") == [str(tmp_path / "here")]
     assert real("gemini-cli", "new", cwd=str(tmp_path), tool="write_file")
     with pytest.raises(UnclearError):
         real("gemini-cli", "new", cwd=str(tmp_path), tool="replace")

@@ -19,8 +19,8 @@ from tellwire.protocol.operations.base import Operation, Reply
 log = logging.getLogger("tellwire.calls")
 
 
-class Handlers:
-    """Operations whose answers do not come out of the state; each is registered once, by who answers it."""
+class OperationHandlers:
+    """Operations answered by other parts of the broker; each is registered once, by that part."""
 
     def __init__(self) -> None:
         self.answers: dict[type, Callable[[Any], Reply]] = {}
@@ -30,20 +30,20 @@ class Handlers:
         """Must find nothing uncommitted."""
 
     def answer(self, operation: type[Operation[Any]], answer: Callable[[Any], Reply]) -> None:
-        """Have an operation answered by this, in its tick."""
+        """Register the function that answers an operation, in its tick."""
         self.answers[operation] = answer
         if operation.runs == "exclusive":
             self.exclusive.add(operation)
 
     def defer(self, operation: type[Operation[Any]], begin: Callable[[Source, int, Any], None]) -> None:
-        """Have an operation begun by this, which answers its source when it is done."""
+        """Register the function that starts an operation and answers its source later."""
         if operation.runs != "deferred":
-            raise ValueError(f"{operation.word()} is not declared as deferred")
+            raise ValueError(f"{operation.wire_name()} is not declared as deferred")
         self.deferred[operation] = begin
 
 
 class InternalSource:
-    """A `Source` of the broker's own commands. It is no connection: nothing is offered or attached to it."""
+    """A `Source` for the broker's own commands, without a connection: nothing is offered to it."""
 
     def __init__(self, caller: Caller = NOBODY, group: str = "") -> None:
         self.caller = caller
@@ -78,7 +78,7 @@ class OwnCalls(InternalSource):
         self._numbers = 0
 
     async def call(self, command: Command) -> Any:
-        """Have a command carried out, on disk when this returns.
+        """Run a command; its events are on disk when this returns.
 
         Raises:
             TellwireError: it was refused.
@@ -102,7 +102,7 @@ class OwnCalls(InternalSource):
 
 
 async def call_for(mesh: Mesh, caller: Caller, group: str, command: Command) -> Any:
-    """Have a command carried out on a caller's behalf, on disk when this returns.
+    """Run a command on a caller's behalf; its events are on disk when this returns.
 
     Raises:
         TellwireError: it was refused.
@@ -111,14 +111,14 @@ async def call_for(mesh: Mesh, caller: Caller, group: str, command: Command) -> 
 
 
 class LateAnswers:
-    """Answers calls when the work for them is done; a refusal is on record as any other."""
+    """Answers calls whose work takes a while; refusals are recorded like any other."""
 
     def __init__(self, mesh: MeshView, refusals: Refusals) -> None:
         self._mesh = mesh
         self._refusals = refusals
 
     async def answer(self, source: Source, n: int, operation: AnyOperation, work: Awaitable[Reply]) -> None:
-        """Answer a call with what comes of the work, or refuse it."""
+        """Answer a call with the result of the work, or refuse it."""
         try:
             source.answer(n, await work)
         except TellwireError as error:

@@ -22,14 +22,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Console:
-    """One connection of the person's that wants to be offered mail."""
+    """One connection of the operator that wants to be offered mail."""
 
     __slots__ = ("last", "offered", "source")
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.offered: set[int] = set()
-        """What it was offered and nobody has read: its window."""
+        """Its window: what it was offered and nobody has read."""
         self.last = 0
         """Everything up to here was offered to it once."""
 
@@ -58,7 +58,7 @@ class Consoles:
         operator = state.find(OPERATOR)
         return 0 if operator is None else len(operator.pending)
 
-    def tell(self, state: State, fresh: dict[int, StoredMessage]) -> list[Source]:
+    def offer_new(self, state: State, fresh: dict[int, StoredMessage]) -> list[Source]:
         """After a commit: offer what is new to each that can take it; those that got something."""
         operator = state.find(OPERATOR) if self._consoles else None
         if operator is None:

@@ -33,7 +33,7 @@ from tellwire.protocol.ids import format_id, parse_id
 
 CLAIMED_MAX = 1_024
 ENDED = ("This agent was removed by the operator.", "Connect again to come back.")
-"""What its client is told."""
+"""The error for a client whose agent was removed."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -41,13 +41,13 @@ _encode = msgspec.json.Encoder().encode
 class Session:
     """One connected client of one agent."""
 
-    __slots__ = ("claimed", "grants", "pulls", "source", "word")
+    __slots__ = ("claimed", "grants", "id", "pulls", "source")
 
-    def __init__(self, source: Source, word: str, *, pulls: bool, grants: bool) -> None:
+    def __init__(self, source: Source, session: str, *, pulls: bool, grants: bool) -> None:
         self.source = source
-        self.word = word
+        self.id = session
         self.pulls = pulls
-        """It fetches its mail; it is only told that some waits."""
+        """It fetches its mail, and is only notified that some waits."""
         self.claimed: set[str] = set()
         """Ids granted to it; those confirmed since are left in until there are too many."""
         self.grants = grants
@@ -60,10 +60,10 @@ class Delivery:
     def __init__(self, load: Callable[[Sequence[int]], list[StoredMessage]], grant_s: float = 0.0) -> None:
         self._load = load
         self._grant_s = grant_s
-        """How long after a sign of life a client has what it was offered to itself; 0: it always asks."""
+        """How long after its last sign of life an offer is granted to a client; 0: it always claims."""
         self._endings: list[str] = []
         self._leaving: set[int] = set()
-        """Of this tick: the connections that took their leave themselves."""
+        """The connections that left by themselves in this tick."""
         self._callable: list[str] = []
         self.sessions: dict[str, Session] = {}
         self.dirty: set[str] = set()
@@ -71,11 +71,11 @@ class Delivery:
     # -- sessions -------------------------------------------------------------------------------------
 
     def attach(
-        self, agent: str, source: Source, word: str, *, pulls: bool = False, grants: bool = False
+        self, agent: str, source: Source, session: str, *, pulls: bool = False, grants: bool = False
     ) -> Session | None:
         """`source` is now the client of `agent`; returns the session before it."""
         earlier = self.sessions.get(agent)
-        self.sessions[agent] = Session(source, word, pulls=pulls, grants=grants and self._grant_s > 0)
+        self.sessions[agent] = Session(source, session, pulls=pulls, grants=grants and self._grant_s > 0)
         self.dirty.add(agent)
         return earlier
 
@@ -104,7 +104,7 @@ class Delivery:
     # -- the tick -------------------------------------------------------------------------------------
 
     def observe(self, state: State, event: AnyEvent) -> None:
-        """See what an applied event means for what can be handed over."""
+        """Note which agents may have something to be delivered after this event."""
         if type(event) is MessageQueued:
             for agent in event.recipients:
                 if agent in self.sessions:
@@ -122,14 +122,14 @@ class Delivery:
         self._leaving.add(id(source))
 
     def forget_tick(self) -> None:
-        """The tick never was: its sessions did not end, and everybody may have something waiting."""
+        """Undo the tick: its sessions did not end, and every agent may have mail waiting."""
         self._endings.clear()
         self._leaving.clear()
         self._callable.clear()
         self.dirty.update(self.sessions)
 
     def settle(self, state: State) -> None:
-        """After the commit: let go of sessions that are over.
+        """After the commit: forget sessions that are over.
 
         A client that may show what it was offered, and did not end its session itself, has to know of the
         end: the next session gets the same messages.
@@ -146,7 +146,7 @@ class Delivery:
         self._leaving.clear()
 
     def ready(self) -> list[str]:
-        """Agents that something may be handed to now; each is returned once."""
+        """Agents that may get something now; each is returned once."""
         ready: list[str] = []
         for agent in self.dirty:
             session = self.sessions.get(agent)
@@ -159,7 +159,7 @@ class Delivery:
         """Tell a client whose window is full how much more mail is waiting."""
         self._callable.append(agent)
 
-    def tell(self, state: State) -> list[Source]:
+    def notify(self, state: State) -> list[Source]:
         """After the commit: say to clients that fetch their mail, or are behind with it, how much waits."""
         told: list[Source] = []
         for agent_id in self._callable:

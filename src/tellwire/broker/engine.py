@@ -1,4 +1,4 @@
-"""The single writer: gathers commands, decides and applies them, commits once, then speaks.
+"""The single writer: gathers commands, decides and applies them, commits once, then replies.
 
 A tick begins when the loop has read all sockets that were ready. Every command that came in is decided and
 applied in order; what is now deliverable to connected clients is handed over; the events of all that are
@@ -15,22 +15,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
-from tellwire.broker.calls import Handlers
-from tellwire.broker.clock import Clock
+from tellwire.broker.attendance import Attendance
+from tellwire.broker.calls import OperationHandlers
 from tellwire.broker.consoles import Consoles
 from tellwire.broker.delivery import Delivery, Session
 from tellwire.broker.feed import Feed
-from tellwire.broker.group_commit import GroupCommit
+from tellwire.broker.group_commit import CommandQueue, Job
 from tellwire.broker.lookups import Lookups
 from tellwire.broker.ports import NOBODY, Journal, Source
 from tellwire.broker.refusals import Refusals
 from tellwire.broker.registrations import ClientFacts, Commits
 from tellwire.core.context import (
     Caller,
+    Context,
     Decision,
     EndSession,
     NoteEvidence,
@@ -43,6 +44,7 @@ from tellwire.core.context import (
 )
 from tellwire.core.kernel import DECIDERS, Command, OwnCommand, apply, apply_batch, check_caller, decide
 from tellwire.core.limits import Limits
+from tellwire.core.mail.reach import Contact
 from tellwire.core.mail.receipts import decide_offer
 from tellwire.core.record.overview import pulse_of
 from tellwire.core.record.space import is_taken
@@ -63,6 +65,8 @@ from tellwire.protocol.operations.agents import (
 from tellwire.protocol.operations.base import Operation, Reply
 from tellwire.protocol.operations.feed import Pulse, ReportActivity, WatchFeed
 from tellwire.protocol.operations.messages import ClaimMessages, Sent
+from tellwire.protocol.operations.needs import Attend
+from tellwire.system.clock import Clock
 from tellwire.system.processes import is_alive
 
 log = logging.getLogger("tellwire.engine")
@@ -70,15 +74,12 @@ log = logging.getLogger("tellwire.engine")
 FOLLOWED = frozenset(
     {ClaimMessages, RegisterAgent, UpdateAgent, PlaceSession, UnregisterAgent, WatchFeed, ReportActivity}
 )
-"""What means something for the connection on which it was asked."""
+"""Commands whose result changes the connection that sent them."""
 NOT_NOW = ("storage_full", "storage_gone")
-"""Nothing was saved, and reading goes on."""
+"""Errors after which nothing was saved, and reads go on."""
 PARKED = (EndSession, NoteEvidence, NoteRefusals, ReportTurn, ReturnLease)
-"""What happened whether it can be stored or not: it waits until it can."""
+"""Commands that report a fact: they are kept until they can be stored."""
 PARKED_MAX = 100_000
-
-Job: TypeAlias = tuple[Source | None, int, Command | TellwireError]
-"""From whom, its number, and what; an error is a refusal that waits for its turn."""
 
 
 class Binding(NamedTuple):
@@ -93,7 +94,7 @@ class Binding(NamedTuple):
 
 
 class Tick:
-    """What one tick has come to so far; nobody outside knows of it before the commit."""
+    """The result of one tick so far; nobody outside sees it before the commit."""
 
     __slots__ = ("answers", "attached", "events", "fresh", "handed", "refused")
 
@@ -106,12 +107,91 @@ class Tick:
         self.refused: list[tuple[Caller, object, Reply | TellwireError]] = []
 
     def undo(self) -> None:
-        """It never was, but for what is known of its messages."""
+        """Forget everything but the messages, which are still looked up."""
         self.events, self.handed, self.attached, self.answers, self.refused = [], [], [], [], []
 
 
+class Storage:
+    """Whether the journal can be written now, what waits until it can, and the bytes stored per sender."""
+
+    def __init__(
+        self, journal: Journal, fatal: Callable[[TellwireError], None], stored: dict[str, int]
+    ) -> None:
+        self.journal = journal
+        self.fatal = fatal
+        """Ends the process: what is on disk is unknown."""
+        self._parked: list[Job] = []
+        self.stored = stored
+        """Bytes of messages, by the id of their sender."""
+        self.error: TellwireError | None = None
+        """Why nothing can be written; None while writing works."""
+        self.low: TellwireError | None = None
+        """The disk is nearly full: the error with which most calls that write are refused."""
+
+    def load(self) -> State:
+        """Rebuild the state from the journal.
+
+        Raises:
+            TellwireError: the journal cannot be read.
+        """
+        state = load_state(self.journal)
+        self.stored.clear()
+        self.stored.update(self.journal.kept())
+        return state
+
+    def stop(self, error: TellwireError) -> None:
+        """Stop writing: a commit failed, nothing of it was saved, and reads go on."""
+        log.error("writing stopped: %s", error)
+        self.error = error
+
+    def probe(self) -> bool:
+        """Check that the journal is still there and, if writing had stopped, that it works again."""
+        try:
+            if self.error is None:
+                self.journal.check()
+            else:
+                self.journal.probe()
+        except TellwireError as error:
+            if error.code not in NOT_NOW:
+                self.fatal(error)
+            if self.error is None:
+                self.stop(error)
+            return False
+        return True
+
+    def refuses(self, job: Job, decision: Decision, state: State) -> bool:
+        """Whether the events of a decision must not be written now."""
+        if self.error is not None:
+            return True
+        source, _, command = job
+        if self.low is None or source is None or not isinstance(command, Operation):
+            return False
+        return not is_taken(decision.events, source.caller, state.agents)
+
+    def park(self, job: Job) -> bool:
+        """Keep a command that reports a fact until it can be stored; False for any other command."""
+        if not isinstance(job[2], PARKED) or len(self._parked) >= PARKED_MAX:
+            return False
+        self._parked.append(job)
+        return True
+
+    def unpark(self) -> list[Job]:
+        """Return the commands that were kept, and keep them no longer."""
+        parked, self._parked = self._parked, []
+        return parked
+
+    def note_space(self, low: TellwireError | None) -> None:
+        """The disk is nearly full, and this error says so to callers; None: it has room again."""
+        self.low = low
+
+    def release(self, freed: Mapping[str, int]) -> None:
+        """Messages were deleted: their senders may store more again."""
+        for sender, size in freed.items():
+            self.stored[sender] = max(0, self.stored.get(sender, 0) - size)
+
+
 class Engine:
-    """State, journal and clock under one hand."""
+    """The tick: decides and applies commands, commits their events, then sends replies and offers."""
 
     def __init__(
         self,
@@ -124,26 +204,20 @@ class Engine:
         alive: Callable[[str], bool] = is_alive,
         grant_s: float = 0.0,
     ) -> None:
-        self._journal = journal
-        self._call_soon = call_soon
-        self._fatal = fatal
-        self._queue: list[Job] = []
-        self._parked: list[Job] = []
-        self.scheduled = False
-        self._group_commit = GroupCommit(clock.monotonic)
         self._tick = Tick()
-        self._alone_waits = False
         self.clock = clock
-        self.state = State()
-        self.storage_error: TellwireError | None = None
-        self.low: TellwireError | None = None
+        self.state: State = State()
         self.delivery = Delivery(journal.messages, grant_s)
         self.consoles = Consoles(journal.messages, limits)
-        self.handlers = Handlers()
-        self._deferred, self._exclusive = self.handlers.deferred, self.handlers.exclusive
+        self.attendance = Attendance()
+        self.handlers = OperationHandlers()
+        self.handlers.answer(Attend, lambda told: self.attendance.reply(told, self.clock.now))
+        self.queue = CommandQueue(
+            self.tick, call_soon, monotonic=clock.monotonic, exclusive=self.handlers.exclusive
+        )
         self.commits = Commits()
         self.facts = ClientFacts()
-        self.ending: set[str] = set()  # processes whose end will be told; until then they count as alive
+        self.ending: set[str] = set()  # processes whose end will be reported; until then they count as alive
         self.refusals = Refusals()
         lookups = Lookups(
             journal,
@@ -153,25 +227,24 @@ class Engine:
             tick=lambda: (self._tick.fresh, self._tick.events),
             facts=self.facts,
         )
-        self.feed = Feed(lookups.former_name, journal, self._pulse_of)
+        self.feed = Feed(
+            lookups.former_name, journal, lambda agent_id: find_pulse(self.state, self._context, agent_id)
+        )
         self.facts.activities.observe(self._note_activity)
-        self.limits = limits
         self._context = lookups.context(NOBODY, limits, lambda key: key in self.ending or alive(key))
-        self._kept = lookups.kept
-        self.contact_of = lookups.contact_of
+        self.storage: Storage = Storage(journal, fatal, lookups.kept)
 
     def start(self, version: str) -> None:
-        """Rebuild the state and begin a new life.
+        """Rebuild the state and record that the broker has started.
 
         Raises:
             TellwireError: the journal cannot be read or written.
         """
-        self.state = load_state(self._journal)
-        self._kept.update(self._journal.kept())
+        self.state = self.storage.load()
         self.clock.resume(self.state.now, self.state.awake)
         self._set_time()
         tick = self._tick = Tick()
-        self._take(tick, decide(self.state, StartBroker(version), self._context))
+        self._apply_decision(tick, decide(self.state, StartBroker(version), self._context))
         self._commit(tick)
         self._tick = Tick()
 
@@ -179,27 +252,17 @@ class Engine:
 
     def submit(self, source: Source | None, n: int, command: Command | TellwireError) -> None:
         """Put a command into the next tick."""
-        self._queue.append((source, n, command))
-        if type(command) in self._exclusive:
-            self._alone_waits = True
-        if not self.scheduled:
-            self.scheduled = True
-            self._call_soon(self.tick)
-
-    @property
-    def crowded(self) -> bool:
-        """Whether several calls wait for the next tick."""
-        return len(self._queue) > 1
+        self.queue.put((source, n, command))
 
     def answer_now(self, source: Source, n: int, operation: AnyOperation) -> None:
         """Answer an operation that only reads; between two ticks the state is what is on disk."""
         self._context.caller, self._context.now = source.caller, self.clock.now
-        if (begin := self._deferred.get(type(operation))) is not None:
+        if (begin := self.handlers.deferred.get(type(operation))) is not None:
             begin(source, n, operation)
             return
         answer = self._answer(operation)
         if isinstance(answer, Decision):
-            self._follow(self._tick, source, operation, answer.reply)
+            self._update_connection(self._tick, source, operation, answer.reply)
             if n:
                 source.answer(n, answer.reply)
         else:
@@ -213,38 +276,43 @@ class Engine:
 
     def wake(self) -> None:
         """Have a tick soon: a client can take offers again."""
-        if not self.scheduled:
-            self.scheduled = True
-            self._call_soon(self.tick)
+        self.queue.schedule()
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether a tick will run soon."""
+        return self.queue.scheduled
+
+    @property
+    def limits(self) -> Limits:
+        return self._context.limits
+
+    def contact_of(self, agent: str) -> Contact | None:
+        """What is known of an agent's client; None if messages are pushed to it."""
+        return self._context.contact(agent)
 
     # -- the tick -------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Carry out everything that waits."""
-        if self._group_commit.should_wait(len(self._queue)):
-            self._call_soon(self.tick)
-            return
-        self.scheduled = False
-        queue, self._queue = self._queue, []
+        """Run all waiting commands, commit their events, then reply."""
+        queue = self.queue.take()
+        if queue is None:
+            return  # more calls may share the commit
         tick = self._tick = Tick()
         self._set_time()
         try:
-            if self._alone_waits:
-                queue = self._part(queue)
             for job in queue:
                 self._run(tick, job)
-            self._hand_over(tick)
+            self._offer_waiting(tick)
             if tick.events:
                 self._commit(tick)
         except TellwireError as error:
-            self._give_up(queue, tick, error)
+            self._undo(queue, tick, error)
         except Exception:
             log.exception("a tick failed; the state is rebuilt from the journal")
-            self._give_up(
-                queue, tick, TellwireError("internal", "The broker failed while handling this call.")
-            )
+            self._undo(queue, tick, TellwireError("internal", "The broker failed while handling this call."))
         try:
-            self._speak(tick)
+            self._send_answers(tick)
         except Exception:
             log.exception("a committed tick could not be told; clients ask again")
         self._tick = Tick()
@@ -258,17 +326,8 @@ class Engine:
                 self.feed.publish(self.state, tick.events, tick.fresh)
             self.commits.publish(tick.events)
 
-    def _part(self, queue: list[Job]) -> list[Job]:
-        """Cut the queue so that an operation that must find nothing uncommitted has a tick of its own."""
-        places = [place for place, job in enumerate(queue) if type(job[2]) in self._exclusive]
-        cut = len(queue) if not places else (places[0] or 1)
-        self._alone_waits = bool(places) and cut < len(queue)
-        if cut < len(queue):
-            self._queue = [*queue[cut:], *self._queue]
-            self.wake()
-        return queue[:cut]
-
     def _run(self, tick: Tick, job: Job) -> None:
+        """Decide and apply one command; its answer is kept until the commit."""
         source, n, command = job
         context, kind = self._context, type(command)
         if source is None:
@@ -278,7 +337,7 @@ class Engine:
             context.group = source.group
         if type(command) is EndSession and not self._is_end(source, command):
             return
-        if source is not None and (begin := self._deferred.get(kind)) is not None:
+        if source is not None and (begin := self.handlers.deferred.get(kind)) is not None:
             begin(source, n, command)
             tick.answers.append((source, 0, Done()))  # no answer yet, but the call is no longer queued
             return
@@ -289,10 +348,10 @@ class Engine:
                 tick.refused.append((source.caller, command, decision))
             return
         if decision.events:
-            if self.storage_error is not None or (self.low is not None and self._is_too_much(job, decision)):
+            if self.storage.refuses(job, decision, self.state):
                 self._refuse_writing(tick, job)
                 return
-            self._take(tick, decision)
+            self._apply_decision(tick, decision)
         reply = decision.reply
         if source is not None and reply is not None:
             tick.answers.append((source, n, reply))
@@ -300,7 +359,7 @@ class Engine:
                 if not reply.id or reply.recipients:
                     tick.refused.append((source.caller, command, reply))
             elif kind in FOLLOWED:
-                self._follow(tick, source, command, reply)
+                self._update_connection(tick, source, command, reply)
 
     def _is_end(self, source: Source | None, command: EndSession) -> bool:
         """Whether a session ends with its connection: not if another one is the agent's client by now."""
@@ -309,8 +368,8 @@ class Engine:
         self.facts.activities.forget_reported(command.agent)
         return True
 
-    def _follow(self, tick: Tick, source: Source, command: Any, reply: Any) -> None:
-        """What an answered operation means for its connection."""
+    def _update_connection(self, tick: Tick, source: Source, command: Any, reply: Any) -> None:
+        """Apply the effects that an answered operation has on its connection."""
         if type(command) is ClaimMessages:
             if reply.ids and source.caller.is_own_client:
                 self.delivery.claim(self.state, source.caller.agent, reply.ids)
@@ -336,18 +395,27 @@ class Engine:
             self.wake()  # it may be behind
         elif type(command) is ReportActivity:
             self.facts.activities.report(source.caller.agent, command.activity, command.wants)
+        elif type(command) is Attend:
+            self.attendance.attend(source, command)
 
     def _note_activity(self, agent_id: str) -> None:
         if self.feed.followers:
             self.feed.followers.note_activity(agent_id)
             self.wake()
 
-    def _pulse_of(self, agent_id: str) -> Pulse | None:
-        agent = self.state.agents.get(agent_id)
-        return None if agent is None else pulse_of(agent, self._context)
+    def note_waiting(self) -> None:
+        """Have consoles told what became of agents whose mail waits."""
+        if self.feed.followers:
+            self.feed.followers.note_waiting(self.state)
+            self.wake()
+
+    def own_context(self) -> Context:
+        """What the broker itself may know now, for its own looks at the state."""
+        self._context.caller, self._context.now = NOBODY, self.clock.now
+        return self._context
 
     def _answer(self, command: Command | TellwireError) -> Decision | TellwireError:
-        """What the core, or the broker itself, says to a command."""
+        """Ask the core, or the registered handler, for the answer to a command."""
         kind = type(command)
         context = self._context
         try:
@@ -363,9 +431,9 @@ class Engine:
             log.exception("a decision failed: %s", type(command).__name__)
             return TellwireError("internal", "The broker failed while handling this call.")
 
-    def _take(self, tick: Tick, decision: Decision) -> None:
+    def _apply_decision(self, tick: Tick, decision: Decision) -> None:
         """Apply the events of a decision, and note what is to be stored and handed over."""
-        state, delivery = self.state, self.delivery
+        state, delivery, stored = self.state, self.delivery, self.storage.stored
         text = 0
         for event in decision.events:
             apply(state, event)
@@ -374,11 +442,12 @@ class Engine:
                 seq = state.seq
                 tick.fresh[seq] = StoredMessage.of(seq, state.now, event, decision.texts[text])
                 text += 1
-                self._kept[event.sender] = self._kept.get(event.sender, 0) + event.size
+                stored[event.sender] = stored.get(event.sender, 0) + event.size
             delivery.observe(state, event)
 
-    def _hand_over(self, tick: Tick) -> None:
-        if self.storage_error is not None or not self.delivery.dirty:
+    def _offer_waiting(self, tick: Tick) -> None:
+        """Lease waiting messages to connected clients that can take them, in the same commit."""
+        if self.storage.error is not None or not self.delivery.dirty:
             return
         state, context = self.state, self._context
         for agent_id in self.delivery.ready():
@@ -389,18 +458,19 @@ class Engine:
             for event in events:
                 apply(state, event)
                 tick.events.append(event)
-                tick.handed.append(event)  # pyright: ignore[reportArgumentType]  # that is all a hand-over makes
+                tick.handed.append(event)  # pyright: ignore[reportArgumentType]  # that is all an offer makes
             if not events and agent.pending and agent.online:
                 self.delivery.note_waiting(agent_id)
 
     def _commit(self, tick: Tick) -> None:
         state = self.state
         data = format_batch(tick.events)
-        began = self._group_commit.begin()
-        self._journal.commit(Commit(state.seq, state.now, state.awake, data, list(tick.fresh.values())))
-        self._group_commit.end(began)
+        commit = Commit(state.seq, state.now, state.awake, data, list(tick.fresh.values()))
+        with self.queue.commit_timer:
+            self.storage.journal.commit(commit)
 
-    def _speak(self, tick: Tick) -> None:
+    def _send_answers(self, tick: Tick) -> None:
+        """After the commit: send answers, offers and notifications, one write for each connection."""
         touched: dict[Source, None] = {}
         for source, n, answer in tick.answers:
             if n:
@@ -412,9 +482,9 @@ class Engine:
         if tick.handed:
             for source in self.delivery.offer(self.state, tick.handed, tick.fresh):
                 touched[source] = None
-        for source in self.delivery.tell(self.state):
+        for source in self.delivery.notify(self.state):
             touched[source] = None
-        for source in self.consoles.tell(self.state, tick.fresh):
+        for source in self.consoles.offer_new(self.state, tick.fresh):
             touched[source] = None
         dismiss_replaced(tick)
         self.delivery.settle(self.state)
@@ -423,93 +493,60 @@ class Engine:
 
     # -- when the disk says no ------------------------------------------------------------------------
 
-    def _give_up(self, queue: list[Job], tick: Tick, error: TellwireError) -> None:
-        """The tick never was: forget it, and refuse all its calls."""
+    def _undo(self, queue: list[Job], tick: Tick, error: TellwireError) -> None:
+        """Undo the tick, and refuse all its calls."""
+        storage = self.storage
         if error.code not in (*NOT_NOW, "internal"):
             log.critical("the journal failed: %s", error)
-            self._fatal(error)
+            storage.fatal(error)
         unbind(self.delivery, tick)
         try:
-            self.state = load_state(self._journal)
-            self._kept.clear()
-            self._kept.update(self._journal.kept())
+            self.state = storage.load()
         except TellwireError as unreadable:
             log.critical("the journal cannot be read back: %s", unreadable)
-            self._fatal(unreadable)
-        if error.code in NOT_NOW and self.storage_error is None:
-            self._stop_writing(error)
+            storage.fatal(unreadable)
+        if error.code in NOT_NOW and storage.error is None:
+            storage.stop(error)
         tick.undo()
         self.delivery.forget_tick()
         for job in queue:
             # Without writing, a read or the repeat of a send that did happen still gets its true answer.
-            if self.storage_error is not None:
+            if storage.error is not None:
                 self._run(tick, job)
             else:
                 self._refuse_writing(tick, job, error)
 
     def _refuse_writing(self, tick: Tick, job: Job, error: TellwireError | None = None) -> None:
         source, n, command = job
-        if isinstance(command, PARKED) and len(self._parked) < PARKED_MAX:
-            self._parked.append(job)
-        elif source is not None:
-            lacking = self.storage_error or self.low
+        if not self.storage.park(job) and source is not None:
+            lacking = self.storage.error or self.storage.low
             answer = error or lacking or TellwireError("storage_full", "Nothing can be stored at the moment.")
             tick.answers.append((source, n, answer))
             tick.refused.append((source.caller, command, answer))
 
     def probe(self) -> bool:
-        """See that what is written is kept; if writing had stopped, try again. True if it works."""
-        stopped = self.storage_error is not None
-        try:
-            if stopped:
-                self._journal.probe()
-            else:
-                self._journal.check()
-        except TellwireError as error:
-            if error.code not in NOT_NOW:
-                self._fatal(error)
-            if not stopped:
-                self._stop_writing(error)
+        """Check the journal; if writing had stopped and works again, go on with it. True if it works."""
+        if not self.storage.probe():
             return False
-        if not stopped:
-            self._unpark()
-            return True
-        log.warning("writing works again")
-        self.storage_error = None
-        self._unpark()
-        self.delivery.dirty.update(self.delivery.sessions)
-        self.wake()
+        if self.storage.error is not None:
+            log.warning("writing works again")
+            self.storage.error = None
+            self.delivery.dirty.update(self.delivery.sessions)
+            self.wake()
+        for job in self.storage.unpark():
+            self.queue.put(job)
         return True
-
-    def _is_too_much(self, job: Job, decision: Decision) -> bool:
-        """Whether what a caller asks for is not taken while the disk is low."""
-        source, _, command = job
-        if source is None or not isinstance(command, Operation):
-            return False
-        return not is_taken(decision.events, source.caller, self.state.agents)
-
-    def note_space(self, low: TellwireError | None) -> None:
-        """The disk is nearly full, which most callers are told by this; None: it has room."""
-        self.low = low
-
-    def release(self, freed: Mapping[str, int]) -> None:
-        """Messages were deleted: their senders have room again."""
-        for sender, size in freed.items():
-            self._kept[sender] = max(0, self._kept.get(sender, 0) - size)
-
-    def _stop_writing(self, error: TellwireError) -> None:
-        log.error("writing stopped: %s", error)
-        self.storage_error = error
-
-    def _unpark(self) -> None:
-        parked, self._parked = self._parked, []
-        for source, n, command in parked:
-            self.submit(source, n, command)
 
     def _set_time(self) -> None:
         clock, state, context = self.clock, self.state, self._context
         state.now = context.now = clock.read()
         state.awake = context.awake = clock.awake
+
+
+def find_pulse(state: State, context: Context, agent_id: str) -> Pulse | None:
+    """What an agent is doing now; None if it was forgotten."""
+    agent = state.agents.get(agent_id)
+    return None if agent is None else pulse_of(agent, context)
 
 
 # -- loading ------------------------------------------------------------------------------------------
@@ -547,7 +584,7 @@ def load_state(journal: Journal) -> State:
 def bind_registered(
     delivery: Delivery, tick: Tick, source: Source, operation: RegisterAgent, reply: Registered
 ) -> None:
-    """The connection is the agent's client, or only speaks for it."""
+    """Make the connection the agent's client, or let it speak for it."""
     if reply.attached:
         source.attach(reply.id, is_own_client=False)
         return
@@ -562,7 +599,7 @@ def bind_moved(delivery: Delivery, tick: Tick, state: State, reply: AgentRecord)
     """The operator had an agent go on as another one: its own connection moves, not the operator's."""
     agent = state.agents.get(reply.id)
     for session in list(delivery.sessions.values()):
-        if agent is not None and session.word == agent.session:
+        if agent is not None and session.id == agent.session:
             bind_updated(delivery, tick, session.source, reply)
 
 
@@ -572,13 +609,13 @@ def bind_updated(delivery: Delivery, tick: Tick, source: Source, reply: AgentRec
     if not source.caller.is_own_client or reply.id == before:
         return
     session = delivery.sessions.pop(before)
-    earlier = delivery.attach(reply.id, source, session.word, pulls=session.pulls, grants=session.grants)
+    earlier = delivery.attach(reply.id, source, session.id, pulls=session.pulls, grants=session.grants)
     source.attach(reply.id, is_own_client=True)
     tick.attached.append(Binding(reply.id, source, earlier, (before, session)))
 
 
 def unbind(delivery: Delivery, tick: Tick) -> None:
-    """The tick never was: everybody is who they were before it."""
+    """Undo a tick: every connection is attached as it was before."""
     for binding in reversed(tick.attached):
         if binding.earlier is None:
             delivery.sessions.pop(binding.agent, None)
@@ -593,7 +630,7 @@ def unbind(delivery: Delivery, tick: Tick) -> None:
 
 
 def dismiss_replaced(tick: Tick) -> None:
-    """After the commit: tell those whose name another session goes on under."""
+    """After the commit: dismiss clients whose name another session has taken over."""
     for binding in tick.attached:
         earlier = binding.earlier
         if earlier is not None and earlier.source is not binding.source:

@@ -5,7 +5,7 @@ missed. Of one tick a watcher gets a bounded number of events.
 
 A follower has a place in the journal. What it is sent lies directly behind that place: out of the tick that
 was just committed or, if it is behind, out of the journal, a page at a time. So it may read slowly, or come
-back after a crash of the broker, and misses nothing; only one that is very far behind is told `gap` and moved
+back after a crash of the broker, and misses nothing; only one that is very far behind gets `gap` and is moved
 to the end. With `live` a page ends with the rows of the state that changed, as they are now: those of a page
 that lies back may be ahead of its events, and are right when it has caught up.
 """
@@ -17,21 +17,22 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tellwire.broker.ports import Journal, Source
-from tellwire.core.record.audit import NameOf, Wanted, describe, namer, whole_event, word_of
-from tellwire.core.record.overview import changed_by, rows_of
+from tellwire.core.record.audit import NameOf, Wanted, describe, namer, type_name_of, whole_event
+from tellwire.core.record.overview import Words, changed_by, rows_of
 from tellwire.core.record.stored import Entry, StoredMessage
 from tellwire.core.state import State
 from tellwire.protocol.addresses import parse_link
 from tellwire.protocol.events import AnyEvent, MessageQueued
 from tellwire.protocol.frames import format_feed, format_pulse, format_rows
 from tellwire.protocol.operations.feed import FeedEvent, Pulse, WatchFeed, Watching
+from tellwire.protocol.operations.messages import MessageRecord
 
 EVENTS_PER_TICK_MAX = 256
 TEXT_LENGTH_MAX = 200
 PAGE_MAX = 256
 """Events sent to one follower at once."""
 BEHIND_MAX = 5_000
-"""Events that a follower may be behind before it is told `gap`."""
+"""Events that a follower may be behind before it gets `gap`."""
 WHOM_MAX = 20
 """Names of recipients in one frame."""
 
@@ -50,9 +51,9 @@ class Watcher:
 
 
 class Follower:
-    """One connection, its place and what it wants to hear of."""
+    """One connection, its position in the journal, and its filters."""
 
-    __slots__ = ("at", "chars", "link", "live", "source", "stale", "wanted")
+    __slots__ = ("at", "chars", "link", "live", "source", "stale", "told", "wanted")
 
     def __init__(self, source: Source, asked: WatchFeed, at: int, state: State) -> None:
         self.source = source
@@ -64,7 +65,9 @@ class Follower:
         self.chars = asked.chars
         self.live = asked.live
         self.stale: set[str] = set()
-        """Agents whose activity it has not heard of."""
+        """Agents whose change of activity was not sent to it yet."""
+        self.told: dict[str, Pulse] = {}
+        """What was sent to it last of each."""
 
     def wants(self, entry: Entry, told: FeedEvent) -> bool:
         """Whether an event passes its filters."""
@@ -72,13 +75,15 @@ class Follower:
 
 
 class Page:
-    """Events that lie behind one another, and the bodies among them; put into frames once for all."""
+    """Consecutive events with their bodies; encoded once for all followers."""
 
     def __init__(self, entries: Sequence[Entry], bodies: dict[int, str]) -> None:
         self.entries = entries
         self._bodies = bodies
         self._told: dict[int, list[tuple[FeedEvent, bytes]]] = {}
         self._rows = b""
+        self.agents: set[str] = set()
+        """Those of which something changed, once the rows are known."""
 
     def told(self, chars: int, name_of: NameOf) -> list[tuple[FeedEvent, bytes]]:
         """Each event with so much of its body, and its frame."""
@@ -90,14 +95,16 @@ class Page:
             self._told[chars] = [(event, format_feed(event)) for event in events]
         return self._told[chars]
 
-    def rows(self, state: State) -> bytes:
+    def rows(self, state: State, words_of: Words) -> bytes:
         """The frame of the rows that these events changed."""
-        self._rows = self._rows or format_rows(rows_of(state, changed_by(state, self.entries)))
+        if not self._rows:
+            keys = changed_by(state, self.entries)
+            self._rows, self.agents = format_rows(rows_of(state, keys, words_of)), keys.agents
         return self._rows
 
 
 class Followers:
-    """All of them; nothing is done while there are none."""
+    """All followers; costs nothing while there are none."""
 
     def __init__(
         self,
@@ -117,12 +124,12 @@ class Followers:
         return bool(self._followers)
 
     def add(self, source: Source, asked: WatchFeed, reply: Watching, state: State) -> None:
-        """From now on; again changes what it wants to hear of."""
+        """Add a follower; repeating it changes its filters."""
         at = reply.seq if reply.reset or asked.after is None else asked.after
         self._followers[id(source)] = Follower(source, asked, at, state)
 
     def drop(self, source: Source) -> None:
-        """Its connection was closed."""
+        """Remove a follower whose connection was closed."""
         self._followers.pop(id(source), None)
 
     def publish(self, state: State, events: Sequence[AnyEvent], fresh: dict[int, StoredMessage]) -> bool:
@@ -146,10 +153,17 @@ class Followers:
         return behind
 
     def note_activity(self, agent: str) -> None:
-        """An agent does something else: those who watch hear of it with the next tick."""
+        """An agent's activity changed: followers get it with the next tick."""
         for follower in self._followers.values():
             if follower.live:
                 follower.stale.add(agent)
+
+    def note_waiting(self, state: State) -> None:
+        """Whether those whose mail waits may be woken changes with time alone: look at them again."""
+        waiting = {agent.id for agent in state.agents.values() if agent.pending and agent.online}
+        for follower in self._followers.values():
+            if follower.live:
+                follower.stale |= waiting
 
     def _catch_up(self, follower: Follower, state: State) -> None:
         missed = state.seq - follower.at
@@ -164,7 +178,7 @@ class Followers:
         self._send(follower, Page(entries, bodies), state)
 
     def _read(self, after: int) -> list[Entry]:
-        """The next events; behind 0, the beginning of a journal of which nothing was let go."""
+        """The next events; after 0, from the beginning of a journal that was never pruned."""
         if after:
             return self._journal.entries(after, 0, PAGE_MAX)
         return self._journal.entries(0, PAGE_MAX + 1, PAGE_MAX)
@@ -177,16 +191,27 @@ class Followers:
             if follower.wants(entry, event)
         ]
         if follower.live:
-            frames.append(page.rows(state))
+            frames.append(page.rows(state, self._words_of))
+            follower.stale |= page.agents
         if frames:
             follower.source.offer(b"".join(frames))
         follower.at = page.entries[-1].seq if page.entries else state.seq
 
+    def _words_of(self, seqs: list[int]) -> dict[int, MessageRecord]:
+        return {message.seq: message.record() for message in self._journal.messages(seqs)} if seqs else {}
+
     def _send_pulses(self, follower: Follower) -> None:
         stale, follower.stale = follower.stale, set()
-        pulses = [pulse for agent in sorted(stale) if (pulse := self._pulse_of(agent)) is not None]
-        if pulses:
-            follower.source.offer(b"".join(map(format_pulse, pulses)))
+        told: list[Pulse] = []
+        for agent in sorted(stale):
+            pulse = self._pulse_of(agent)
+            if pulse is None:
+                follower.told.pop(agent, None)
+            elif pulse != follower.told.get(agent):
+                follower.told[agent] = pulse
+                told.append(pulse)
+        if told:
+            follower.source.offer(b"".join(map(format_pulse, told)))
 
 
 def _page_of(first: int, at: float, events: Sequence[AnyEvent], fresh: dict[int, StoredMessage]) -> Page:
@@ -211,7 +236,7 @@ class Feed:
         self.followers = Followers(journal, lambda state: namer(state, former_name), pulse_of)
 
     def watch(self, source: Source, asked: WatchFeed, reply: Watching, state: State) -> None:
-        """Tell this connection of every event from now on, or behind the one it names; again is harmless."""
+        """Send this connection every event from now on, or after the one it names; repeating is harmless."""
         if asked.after is None:
             self.watchers.setdefault(id(source), Watcher(source))
         else:
@@ -223,7 +248,7 @@ class Feed:
         self.followers.drop(source)
 
     def publish(self, state: State, events: list[AnyEvent], fresh: dict[int, StoredMessage]) -> None:
-        """After a commit: tell the watchers, each as much as it can take."""
+        """After a commit: send it to the watchers, each as much as it can take."""
         awake: list[Watcher] = []
         for watcher in self.watchers.values():
             if watcher.source.writable:
@@ -252,6 +277,7 @@ class Feed:
 def _brief(
     event: AnyEvent, seq: int, at: float, fresh: dict[int, StoredMessage], name_of: Callable[[str], str]
 ) -> FeedEvent:
+    """An event as one frame for a watcher: names instead of ids, and the beginning of the text."""
     line = describe(event, seq, name_of)
     message = fresh.get(seq)
     if message is not None:
@@ -261,7 +287,7 @@ def _brief(
     return FeedEvent(
         seq=seq,
         at=at,
-        type=word_of(event),
+        type=type_name_of(event),
         who=line.who,
         whom=line.whom[:WHOM_MAX],
         text=text[:TEXT_LENGTH_MAX],

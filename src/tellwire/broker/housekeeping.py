@@ -1,4 +1,4 @@
-"""Work for idle moments: derived tables, snapshots, letting go of old history. Always in small slices.
+"""Work for idle moments: derived tables, snapshots, deleting old history. Always in small slices.
 
 Under endless load a slice is forced once too much has piled up, so that a restart replays a bounded tail.
 """
@@ -30,7 +30,7 @@ INDEX_LAG_EVENTS_MAX = 200_000
 
 
 class HousekeepingTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """How often what is done, and for how long."""
+    """How often each kind of work is done, and for how long."""
 
     idle_s: float = 0.02
     """After this long without a commit the broker is idle."""
@@ -68,7 +68,7 @@ class Housekeeping:
         self._head_at = 0.0
         self._head_waits = False
         self._alone_seq = -1
-        """Of the snapshot that is the only one."""
+        """The sequence of the snapshot, if there is only one."""
 
     def after_commit(self) -> None:
         """Something was committed: look for an idle moment."""
@@ -78,7 +78,7 @@ class Housekeeping:
 
     def _look(self) -> None:
         self._scheduled = False
-        if self._engine.storage_error is not None:
+        if self._engine.storage.error is not None:
             return
         seq = self._engine.state.seq
         idle = seq == self._seq_seen
@@ -141,22 +141,22 @@ class Housekeeping:
             return False
         open_from = self._engine.state.oldest_open()
         done = self._journal.prune(awake - self._retention_s, open_from, PRUNE_COMMITS)
-        self._engine.release(done.freed)
+        self._engine.storage.release(done.freed)
         if done.more:
             return True
         self._prune_at = awake + self._times.prune_every_s
         return False
 
     def purge(self, operation: PurgeHistory) -> Purged:
-        """Let go of settled history now, for a few milliseconds; nothing may be uncommitted.
+        """Delete settled history now, for a few milliseconds; nothing may be uncommitted.
 
         Raises:
             TellwireError: `bad_request`, or the disk does not take it.
         """
         if not operation.older_than_s >= 0:
             raise TellwireError("bad_request", "`older_than_s` must not be negative.")
-        if self._engine.storage_error is not None:
-            raise self._engine.storage_error
+        if self._engine.storage.error is not None:
+            raise self._engine.storage.error
         before = self._engine.clock.now - operation.older_than_s
         monotonic = self._engine.clock.monotonic
         until = monotonic() + self._times.purge_s
@@ -186,7 +186,7 @@ class Housekeeping:
         if journal.derived() < state.seq and journal.derive(SLICE_COMMITS):
             return Pruned(more=True)
         done = journal.purge(before, state.oldest_open(), PRUNE_COMMITS)
-        self._engine.release(done.freed)
+        self._engine.storage.release(done.freed)
         if not done.more and self._alone_seq < state.seq:
             # The older snapshot keeps these commits from being deleted: keep only the newest one.
             journal.save_snapshot(state.seq, format_snapshot(state), keep=1)
@@ -203,7 +203,7 @@ class Housekeeping:
 
     def finish(self) -> None:
         """At a clean stop: leave nothing to replay."""
-        if self._engine.storage_error is not None:
+        if self._engine.storage.error is not None:
             return
         if self._engine.state.seq > self._snapshot_seq:
             self.snapshot()

@@ -1,7 +1,7 @@
-"""The word that ends each peer's message in one session, and whether its model has the rule beside it.
+"""The label that ends each peer's message in one session, and whether its model knows the rule about it.
 
-The word is made from a secret of the home and the session: the next broker makes the same, and no peer can.
-The rule, whose words those are and what they are not, stands in what a client is told at the start. It comes
+The label is derived from a secret of the home and the session: the next broker derives the same, no peer can.
+The rule, who wrote such a message and what it does not permit, is in the instructions at the start. It comes
 again with the first delivery after the context was cut, or when so much was said that it may have been.
 """
 
@@ -20,7 +20,7 @@ from tellwire.system.bounded import BoundedDict
 from tellwire.system.files import write_atomically
 
 REMIND_CHARS = 100_000
-"""Behind so much text the rule is said again, for a client that does not tell when it cuts its context."""
+"""After this much text the rule is repeated, for a client that does not report when it cuts its context."""
 SECRET_BYTES = 32
 KEPT_MAX = 10_000
 _LETTERS = "bcdfghjkmnpqrstvwxyz"
@@ -46,8 +46,8 @@ class Labels:
         self._secret = b""
         self._told: BoundedDict[str, Told] = BoundedDict(KEPT_MAX)
 
-    def word(self, agent: Agent) -> str:
-        """The word of an agent's session: short, no word of any language, no tag of any markup."""
+    def label_of(self, agent: Agent) -> str:
+        """The label of an agent's session: short, no word of a language, no tag of a markup."""
         number = int.from_bytes(hmac.digest(self._key(), agent.session.encode(), hashlib.sha256))
         signs = ""
         for choice in (_LETTERS, _DIGITS, _LETTERS, _LETTERS):
@@ -55,16 +55,16 @@ class Labels:
             signs += choice[place]
         return signs
 
-    def tell(self, agent: Agent, transcript: str = "") -> None:
-        """The rule stands in the context now."""
+    def note_rule(self, agent: Agent, transcript: str = "") -> None:
+        """Note that the rule is in the context now."""
         self._told.renew(agent.id, Told(agent.session, 0, _size(transcript)))
 
     def forget(self, agent: str) -> None:
-        """The context was cut: the rule may be gone."""
+        """Note that the context was cut: the rule may be gone."""
         self._told.pop(agent, None)
 
-    def knows(self, agent: Agent, transcript: str = "", cut_mark: bytes = b"") -> bool:
-        """Whether the rule stands in the context of an agent's model.
+    def has_rule(self, agent: Agent, transcript: str = "", cut_mark: bytes = b"") -> bool:
+        """Whether the rule is in the context of an agent's model.
 
         `cut_mark` is what the transcript says once the client has cut the context.
         """
@@ -77,9 +77,9 @@ class Labels:
         return not (cut_mark and grown and cut_mark in _read(transcript, told.size, grown))
 
     def count(self, agent: Agent, chars: int, transcript: str = "", *, ruled: bool) -> None:
-        """So much was handed over, with the rule or without."""
+        """Count text that was delivered, with the rule or without."""
         if ruled:
-            self.tell(agent, transcript)
+            self.note_rule(agent, transcript)
         elif (told := self._told.get(agent.id)) is not None:
             self._told[agent.id] = told._replace(chars=told.chars + chars)
 
@@ -96,7 +96,7 @@ class Labels:
 
     def _make(self) -> bytes:
         secret = secrets.token_bytes(SECRET_BYTES)
-        with suppress(OSError):  # then this broker's sessions have words that the next one does not know
+        with suppress(OSError):  # then the next broker makes other labels
             write_atomically(self._path, secret)
         return secret
 

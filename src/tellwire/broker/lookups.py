@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from tellwire.broker.clock import Clock
 from tellwire.broker.delivery import Delivery
 from tellwire.broker.ports import Journal
 from tellwire.broker.registrations import ClientFacts
@@ -19,11 +18,12 @@ from tellwire.core.context import (
 from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import Contact
 from tellwire.core.record.final_receipts import final_receipts, settle
-from tellwire.core.record.stored import Entry, FinalState, Header, Past, Query, StoredMessage
+from tellwire.core.record.stored import Entry, FinalState, Header, Query, StoredMessage, StoredPage, Talks
 from tellwire.core.state import State
 from tellwire.protocol.events import AgentRegistered, AnyEvent
 from tellwire.protocol.ids import parse_id
 from tellwire.protocol.operations.messages import MessageRecord
+from tellwire.system.clock import Clock
 
 log = logging.getLogger("tellwire.engine")
 
@@ -54,7 +54,7 @@ class Lookups:
         self._former_names: dict[str, str] = {}
 
     def context(self, caller: Caller, limits: Limits, alive: Callable[[str], bool]) -> Context:
-        """The surroundings of decisions; caller and clock are set anew for each."""
+        """The context of decisions; caller and clock are set for each one."""
         return Context(
             caller=caller,
             now=0.0,
@@ -65,6 +65,7 @@ class Lookups:
             records=self.records,
             find=self.find,
             receipts=self.receipts,
+            talks=self.talks,
             entries=self.entries,
             head=self.head,
             former_name=self.former_name,
@@ -99,13 +100,16 @@ class Lookups:
 
     # -- the past; a tick that is under way is not part of it -------------------------------------------
 
-    def find(self, query: Query) -> Past:
+    def find(self, query: Query) -> StoredPage:
         found = self._journal.find(query)
-        return Past([(message.header(), message.record()) for message in found.messages], found.next)
+        return StoredPage([(message.header(), message.record()) for message in found.messages], found.next)
 
     def receipts(self, seqs: list[int]) -> dict[int, dict[str, FinalState]]:
         rows = final_receipts(self._tick()[1], self._state().now)
         return {seq: settle(known, rows, seq) for seq, known in self._journal.receipts(seqs).items()}
+
+    def talks(self, before: int, limit: int) -> Talks:
+        return self._journal.talks(before, limit)
 
     def entries(self, after: int, before: int, limit: int) -> list[Entry]:
         return self._journal.entries(after, before, limit)
@@ -114,7 +118,7 @@ class Lookups:
         return self._journal.head()[1].hex()
 
     def former_name(self, agent: str) -> str:
-        """The name under which a forgotten agent joined, as long as the journal tells."""
+        """The name under which a forgotten agent joined, as long as the journal has it."""
         name = self._former_names.get(agent)
         if name is None:
             seq = parse_id("a", agent) or 0
@@ -135,13 +139,13 @@ class Lookups:
         return [seq for seq in self._delivery.claimed(state, agent) if seq in leased]
 
     def contact_of(self, agent: str) -> Contact | None:
-        """What is known of an agent's client; None if it is handed its mail as it comes."""
+        """What is known of an agent's client; None if mail is pushed to it."""
         session = self._delivery.sessions.get(agent)
         if session is None or not session.pulls:
             return None
         try:
             return self._facts.contact_of(agent)
-        except Exception:  # a look at a client must never cost a send
+        except Exception:  # a failing lookup must never fail a send
             log.exception("the client of %s cannot be looked at", agent)
             return Contact()
 

@@ -49,7 +49,7 @@ Attached = Callable[[int, int], list[int]]
 
 
 def nobody_attached(_server: int, _leader: int) -> list[int]:
-    """Stands in for tmux where there is none to ask."""
+    """Used where there is no tmux to ask."""
     return []
 
 
@@ -86,7 +86,7 @@ class Origins:
             self._gone.add(owner)
 
     def known(self) -> Known:
-        """What the state tells of processes, as of now."""
+        """What the state knows of processes, as of now."""
         state = self._state()
         owners: dict[str, str] = {}
         for agent in state.agents.values():
@@ -166,6 +166,6 @@ def _program(pid: int) -> str:
 
 
 def _ticks(key: str) -> int:
-    """When a process of `pid.start` began, in the kernel's own count; 0 where it does not tell one."""
+    """When a process of `pid.start` began, in the kernel's own count; 0 where it has none."""
     start = key.partition(".")[2]
     return int(start) if start.isdecimal() else 0

@@ -4,7 +4,7 @@ Looked at each beat. A socket that is gone (a logout removes the runtime folder)
 lock is acquired again. The folder itself is locked too: without its lock file as well there is one broker for
 a home. One whose home is gone or another one has nothing left to serve, and ends. Below a floor of free
 space only receipts and the operator's mail are accepted (the rule is in `core/record/space`), and what of the
-journal was lost is told until a person acknowledges it.
+journal was lost is reported until a person acknowledges it.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ ANSWERS_S = 0.2
 Listen: TypeAlias = Callable[[socket.socket], Awaitable[asyncio.AbstractServer]]
 
 
-class Place(NamedTuple):
+class FileIdentity(NamedTuple):
     """Identifies the file or folder at a path."""
 
     device: int
     inode: int
 
 
-def place_of(target: Path | int) -> Place | None:
-    """What stands there; None if nothing does.
+def place_of(target: Path | int) -> FileIdentity | None:
+    """Identify the file or folder; None if nothing is there.
 
     Raises:
-        OSError: that cannot be told.
+        OSError: it cannot be read.
     """
     try:
         status = os.stat(target)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return Place(status.st_dev, status.st_ino)
+    return FileIdentity(status.st_dev, status.st_ino)
 
 
 def prepare_folder(folder: Path) -> None:
-    """Have a folder that only its owner can enter.
+    """Make sure of a folder that only its owner can enter.
 
     Raises:
         TellwireError: it belongs to somebody else, or cannot be made.
@@ -72,7 +72,7 @@ def prepare_folder(folder: Path) -> None:
 
 
 def take_lock(path: Path) -> int:
-    """Take the lock of the one broker; the kernel lets go of it whatever happens to us.
+    """Take the lock of the one broker; the kernel releases it when this process ends.
 
     Raises:
         TellwireError: `already_running`.
@@ -124,7 +124,7 @@ def bind(path: Path) -> socket.socket:
     return sock
 
 
-class Ownership:
+class HomeOwnership:
     """One broker's home, lock and socket."""
 
     def __init__(
@@ -136,15 +136,15 @@ class Ownership:
         self._lost = lost
         self._home_fd: int | None = None
         self._lock_fd = -1
-        self._home_place: Place | None = None
-        self._socket_place: Place | None = None
+        self._home_place: FileIdentity | None = None
+        self._socket_place: FileIdentity | None = None
         self._listen: Listen | None = None
         self._listener: asyncio.AbstractServer | None = None
         self._told = ""
         """The trouble that was logged last."""
 
     def take(self) -> None:
-        """Have the home and its lock.
+        """Acquire the home and its lock.
 
         Raises:
             TellwireError: another broker has them, or they cannot be had.
@@ -156,7 +156,7 @@ class Ownership:
         self._home_place = place_of(self._home)
 
     def release(self) -> None:
-        """Let go of the home: the very last thing."""
+        """Release the home: the very last step."""
         if self._home_fd is not None:
             os.close(self._home_fd)
         os.close(self._lock_fd)
@@ -177,7 +177,7 @@ class Ownership:
     # -- with each beat -------------------------------------------------------------------------------
 
     async def watch(self, beat_s: float) -> None:
-        """Look with each beat, until cancelled."""
+        """Check at each beat, until cancelled."""
         while True:
             await asyncio.sleep(beat_s)
             await self.look()
@@ -253,7 +253,7 @@ class Losses:
             log.error("%s %s", each, LOSSES_ADVICE)
 
     def beat(self) -> None:
-        """Tell the operator, if that is still to be done."""
+        """Notify the operator, if that has not been done yet."""
         if self._waits:
             self._waits = False
             self._engine.submit_own(TellOperator(" ".join([*self.words, LOSSES_ADVICE])))
@@ -297,13 +297,13 @@ class Space:
             total, _, free = self._look(self._folder)
         except OSError:
             return
-        low = self._engine.low is not None
+        low = self._engine.storage.low is not None
         floor = min(self._free_bytes_min, int(SHARE_MAX * total))
         if free < floor * (AGAIN if low else 1):
             words = f"The disk of {self._folder} is nearly full: {free >> 20} MiB free."
             if not low:
                 log.error("the disk is low: %s", words)
-            self._engine.note_space(TellwireError("storage_full", words, SPACE_ADVICE))
+            self._engine.storage.note_space(TellwireError("storage_full", words, SPACE_ADVICE))
         elif low:
             log.warning("the disk has room again")
-            self._engine.note_space(None)
+            self._engine.storage.note_space(None)

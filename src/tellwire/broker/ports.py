@@ -1,4 +1,4 @@
-"""What the broker needs from outside, and what it offers to those who serve sessions and children.
+"""Ports: what the broker needs from outside, and what it offers to `sessions`, `mcp` and `children`.
 
 `Journal` and `Source` are the engine's needs. `MeshView`, `Mesh`, `Deliveries` and `SessionMesh` are what
 `sessions`, `mcp` and `children` get instead of the engine: each constructor names the least that it needs.
@@ -24,6 +24,7 @@ from tellwire.core.record.stored import (
     Pruned,
     Query,
     StoredMessage,
+    Talks,
 )
 from tellwire.core.state import State
 from tellwire.protocol.errors import TellwireError
@@ -45,7 +46,7 @@ class Journal(Protocol):
         ...
 
     def check(self) -> None:
-        """See that what is written is still found at the next start; raises `storage_gone`."""
+        """Check that the next start will find what was written; raises `storage_gone`."""
         ...
 
     def probe(self) -> None:
@@ -96,6 +97,10 @@ class Journal(Protocol):
         """Write the head into a file of its own; raises `storage_full`."""
         ...
 
+    def talks(self, before: int, limit: int) -> Talks:
+        """Conversations whose last message lies below `before`, or all if it is 0; newest first."""
+        ...
+
     def indexed(self) -> int:
         """Up to which event messages are indexed for searching."""
         ...
@@ -117,11 +122,11 @@ class Journal(Protocol):
         ...
 
     def prune(self, before: float, open_from: int, rows_max: int) -> Pruned:
-        """Let go of some history older than `before` on the awake clock, and say how much."""
+        """Delete some history older than `before` on the awake clock; returns what was deleted."""
         ...
 
     def purge(self, before: float, open_from: int, rows_max: int) -> Pruned:
-        """Let go of some history from before the time `before`, and say how much."""
+        """Delete some history from before the time `before`; returns what was deleted."""
         ...
 
     def close(self) -> None: ...
@@ -208,11 +213,11 @@ class MeshView(Protocol):
 
 
 class Mesh(MeshView, Protocol):
-    """The mesh, for those who also put commands to it."""
+    """The mesh, for parts that also submit commands."""
 
     @property
     def scheduled(self) -> bool:
-        """Whether a tick is to come: something may not be on disk yet."""
+        """Whether a tick will run soon: something may not be on disk yet."""
         ...
 
     @property
@@ -237,7 +242,7 @@ class ConnectedClient(Protocol):
 
     @property
     def pulls(self) -> bool:
-        """It fetches its mail; it is only told that some waits."""
+        """It fetches its mail, and is only notified that some waits."""
         ...
 
 
@@ -257,7 +262,7 @@ class Deliveries(Protocol):
 
 
 class SessionMesh(Mesh, Protocol):
-    """The mesh for those who serve clients' sessions: they hand mail out, and tell what clients do."""
+    """The mesh for parts that serve clients' sessions: they deliver mail, and report what clients do."""
 
     @property
     def delivery(self) -> Deliveries: ...

@@ -1,4 +1,4 @@
-"""What was refused, gathered for the record: equal refusals of one caller within a second are one row."""
+"""Refusals, collected for the journal: equal ones of one caller within a second are one row."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ROWS_MAX = 10_000
 """Closed rows that wait for the disk."""
 NOT_REACHED = frozenset({"denied", "refused"})
 _OF_SENDS = frozenset({"rate_limited"})
-"""Refused before the call was taken apart; only sends can be."""
+"""Codes of refusals before the call was parsed; only sends can have them."""
 
 Key: TypeAlias = tuple[str, str, str]
 _OTHERS: Key = ("", "", "")
-"""Whatever finds no place any more is counted together."""
+"""The row for refusals beyond the bound, counted together."""
 
 
 class Refusals:
@@ -31,21 +31,21 @@ class Refusals:
         self._closed: list[CallRefused] = []
 
     def note(self, caller: Caller, command: object, answer: Reply | TellwireError, now: float) -> None:
-        """Look at an answer; if it says no, count it."""
+        """Count an answer if it is a refusal."""
         if isinstance(answer, TellwireError):
             if isinstance(command, Operation):
-                word = command.word()
+                name = command.wire_name()
             elif isinstance(command, str):
-                word = command  # not asked of us by a call
+                name = command  # no call: the caller names what was refused
             else:
-                word = SendMessage.word() if answer.code in _OF_SENDS else ""
-            self._count(caller, word, answer.code, now)
+                name = SendMessage.wire_name() if answer.code in _OF_SENDS else ""
+            self._count(caller, name, answer.code, now)
         elif isinstance(answer, Sent):
             if answer.status in NOT_REACHED:
-                self._count(caller, SendMessage.word(), answer.status, now)
+                self._count(caller, SendMessage.wire_name(), answer.status, now)
             for outcome in answer.recipients:
                 if outcome.status in NOT_REACHED:
-                    self._count(caller, SendMessage.word(), outcome.status, now)
+                    self._count(caller, SendMessage.wire_name(), outcome.status, now)
 
     def take(self, now: float | None = None) -> list[CallRefused]:
         """The rows whose second is over at `now`; all of them without it."""

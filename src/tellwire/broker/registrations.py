@@ -20,15 +20,15 @@ from tellwire.protocol.operations.agents import PathRecord
 
 
 class Commits:
-    """Tells observers after each tick that committed something."""
+    """Calls observers after each tick that committed something."""
 
     def __init__(self) -> None:
         self._observers: list[Callable[[], None]] = []
         self.events: Sequence[AnyEvent] = ()
-        """Of the last tick that had any."""
+        """The events of the last tick that had any."""
 
     def observe(self, observer: Callable[[], None]) -> None:
-        """Call this after each commit, behind those that asked before."""
+        """Call this after each commit; observers are called in the order they were added."""
         self._observers.append(observer)
 
     def publish(self, events: Sequence[AnyEvent]) -> None:
@@ -51,7 +51,7 @@ class ClientView(Protocol):
 
 
 class Activities:
-    """By agent id; written like a dictionary of words by those who hear a client's hooks."""
+    """What each agent does, by its id."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -60,45 +60,49 @@ class Activities:
         self._observers: list[Callable[[str], None]] = []
 
     def observe(self, observer: Callable[[str], None]) -> None:
-        """Call this with the id of each agent that does something else from now on."""
+        """Call this with the id of each agent whose activity changes."""
         self._observers.append(observer)
 
-    def __setitem__(self, agent: str, word: str) -> None:
-        if self.get(agent) != word:
-            self._set(agent, Doing(word, self._now()))
+    def note(self, agent: str, activity: str, wants: str = "") -> None:
+        """A client's hooks report what it does and, if it waits for its human, what for."""
+        before = self.doing(agent)
+        if before.activity != activity:
+            self._set(agent, Doing(activity, self._now(), wants))
+        elif before.wants != wants:
+            self._set(agent, before._replace(wants=wants))
 
     def get(self, agent: str, default: str = "") -> str:
-        """`busy`, `idle` and so on."""
+        """The activity of an agent: `busy`, `idle` and so on."""
         doing = self._doing.get(agent)
-        return default if doing is None else doing.word
+        return default if doing is None else doing.activity
 
     def doing(self, agent: str) -> Doing:
-        """The same, since when and what for."""
+        """The activity of an agent, since when, and what it waits for."""
         return self._doing.get(agent, Doing())
 
-    def report(self, agent: str, word: str, wants: str) -> None:
-        """A program tells of itself what it does; its next session begins with nothing."""
+    def report(self, agent: str, activity: str, wants: str) -> None:
+        """Record what a program reports about itself; it is forgotten with its session."""
         self._reported.add(agent)
         before = self.doing(agent)
-        if (before.word, before.wants) != (word, wants):
-            self._set(agent, Doing(word, self._now(), wants))
+        if (before.activity, before.wants) != (activity, wants):
+            self._set(agent, Doing(activity, self._now(), wants))
 
     def forget_reported(self, agent: str) -> None:
-        """A session of a program begins or ends: what the one before told is over."""
+        """A session of a program begins or ends: forget what the one before reported."""
         if agent in self._reported:
             self._reported.discard(agent)
             self.pop(agent)
 
     def pop(self, agent: str, _default: object = None) -> None:
-        """Nobody knows any more."""
+        """Forget the activity of an agent: it is unknown now."""
         if self._doing.pop(agent, None) is not None:
-            self._tell(agent)
+            self._notify(agent)
 
     def _set(self, agent: str, doing: Doing) -> None:
         self._doing[agent] = doing
-        self._tell(agent)
+        self._notify(agent)
 
-    def _tell(self, agent: str) -> None:
+    def _notify(self, agent: str) -> None:
         for observer in self._observers:
             observer(agent)
 
@@ -109,7 +113,7 @@ class ClientFacts:
     def __init__(self) -> None:
         self._views: list[ClientView] = []
         self.activities = Activities()
-        """By agent id: `busy`, `idle` and so on, as clients tell."""
+        """By agent id: `busy`, `idle` and so on, as clients report."""
         self.prompted: set[str] = set()
         """Agents in a turn that their human began."""
 
@@ -117,11 +121,11 @@ class ClientFacts:
         self._views.append(view)
 
     def activity(self, agent: str) -> str:
-        """What an agent is doing, as far as its client tells; empty if nobody knows."""
+        """What an agent is doing, as far as its client reports; empty if nobody knows."""
         return self.activities.get(agent)
 
     def paths_of(self, agent: str) -> list[PathRecord]:
-        """How mail gets into an agent's model, the best way first."""
+        """How mail gets into an agent's model, the best path first."""
         return [path for view in self._views for path in view.paths_of(agent)]
 
     def contact_of(self, agent: str) -> Contact | None:
@@ -130,7 +134,7 @@ class ClientFacts:
         return next((contact for contact in contacts if contact is not None), None)
 
 
-class Guest(Protocol):
+class ConnectionHandler(Protocol):
     """The object that handles one connection."""
 
     def dismiss(self, error: TellwireError) -> None:
@@ -138,11 +142,11 @@ class Guest(Protocol):
         ...
 
 
-class Late(Protocol):
-    """A connection with a deadline: to complete its first words, or to read its last ones."""
+class HasDeadline(Protocol):
+    """A connection with a deadline: to complete its greeting, or to read its last frame."""
 
     since: float
-    """From when its time runs, on the monotonic clock."""
+    """When its deadline started to run, on the monotonic clock."""
 
     def expire(self) -> None:
         """Close the connection if its deadline has passed."""
@@ -150,61 +154,61 @@ class Late(Protocol):
 
 
 class Visit(NamedTuple):
-    """A connection as one door hands it to another."""
+    """A connection that the server hands to a door."""
 
     transport: asyncio.Transport
     pid: int
     hello: Hello
     data: bytes
-    """What came right behind the greeting."""
+    """The bytes that followed the greeting."""
 
 
 class Connections:
     """The open connections of one broker; each door adds those that it serves."""
 
     def __init__(self) -> None:
-        self._guests: set[Guest] = set()
-        self._late: set[Late] = set()
+        self._handlers: set[ConnectionHandler] = set()
+        self._late: set[HasDeadline] = set()
         self._sweeps: list[Callable[[], None]] = []
         self.stopping = False
-        """The broker ends them all."""
+        """The broker is stopping and closes all of them."""
 
     def __len__(self) -> int:
-        return len(self._guests)
+        return len(self._handlers)
 
-    def __contains__(self, guest: object) -> bool:
-        return guest in self._guests
+    def __contains__(self, handler: object) -> bool:
+        return handler in self._handlers
 
-    def __iter__(self) -> Iterator[Guest]:
-        """Those that are open now; they may close meanwhile."""
-        return iter(list(self._guests))
+    def __iter__(self) -> Iterator[ConnectionHandler]:
+        """A copy: connections may close during the iteration."""
+        return iter(list(self._handlers))
 
-    def add(self, guest: Guest) -> None:
-        """A connection has begun."""
-        self._guests.add(guest)
+    def add(self, handler: ConnectionHandler) -> None:
+        """Count an open connection."""
+        self._handlers.add(handler)
 
-    def discard(self, guest: Guest) -> None:
-        """It is over, or another door's."""
-        self._guests.discard(guest)
+    def discard(self, handler: ConnectionHandler) -> None:
+        """Stop counting a connection that was closed or handed to a door."""
+        self._handlers.discard(handler)
 
-    def start_deadline(self, late: Late) -> None:
-        """Close this connection unless it goes on in time."""
+    def start_deadline(self, late: HasDeadline) -> None:
+        """Close this connection unless its deadline is cleared in time."""
         self._late.add(late)
 
-    def clear_deadline(self, late: Late) -> None:
-        """It did, or it is over."""
+    def clear_deadline(self, late: HasDeadline) -> None:
+        """The connection met its deadline, or was closed."""
         self._late.discard(late)
 
     def add_sweep(self, sweep: Callable[[], None]) -> None:
-        """Call this with each look for connections that took too long."""
+        """Call this at every check of deadlines."""
         self._sweeps.append(sweep)
 
     def remove_sweep(self, sweep: Callable[[], None]) -> None:
-        """No more."""
+        """Stop calling it."""
         self._sweeps.remove(sweep)
 
     def sweep(self, horizon: float) -> None:
-        """Close what was to be done before `horizon`, on the monotonic clock."""
+        """Close connections whose deadline started before `horizon`, on the monotonic clock."""
         for late in [each for each in self._late if each.since < horizon]:
             self._late.discard(late)
             late.expire()

@@ -1,4 +1,4 @@
-"""The door on the Unix socket: greetings, calls in, frames out. It parses and decides nothing.
+"""The Unix socket: greetings, calls in, frames out. It parses, and decides nothing.
 
 A connection costs bounded memory whatever its other end does: an unfinished line, the calls of one tick, the
 window of offers, and what the kernel's buffer did not take. A client that does not read is not read from.
@@ -12,6 +12,7 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from enum import Enum, auto
 from functools import partial
 from typing import Protocol, TypeAlias, cast
 
@@ -54,7 +55,7 @@ CONSOLES = frozenset({"cli", "tui", "web"})
 
 
 Judged: TypeAlias = "Callable[[Identity | None], None]"
-Beside: TypeAlias = "Callable[[Callable[[], Identity], Judged], None]"
+RunInBackground: TypeAlias = "Callable[[Callable[[], Identity], Judged], None]"
 
 
 def _at_once(work: Callable[[], Identity], then: Judged) -> None:
@@ -77,7 +78,7 @@ class Door(Protocol):
     """Takes connections over from the server."""
 
     def admit(self, visit: Visit) -> None:
-        """Serve it from here on, as the transport's new protocol and the server's guest."""
+        """Serve it from here on, as the transport's new protocol and one of the server's connections."""
         ...
 
 
@@ -94,7 +95,7 @@ class Server:
         greeting_s: float,
         connections_max: int,
         attached: Attached = nobody_attached,
-        beside: Beside = _at_once,
+        run_in_background: RunInBackground = _at_once,
     ) -> None:
         self.engine = engine
         self.limits = limits
@@ -106,15 +107,15 @@ class Server:
         self._doors: dict[str, Door] = {}
         self.strangers = Strangers()
         self.origins = Origins(lambda: engine.state, attached)
-        self.beside = beside
-        """How work that asks other programs is done."""
+        self.run_in_background = run_in_background
+        """Runs work that asks other programs, off the event loop."""
 
     def add_door(self, name: str, door: Door) -> None:
-        """Connections that greet with this name, such as `shim`, are this door's."""
+        """Hand connections that greet with this name, such as `shim`, to this door."""
         self._doors[name] = door
 
     def door_for(self, name: str) -> Door | None:
-        """Who takes connections over that greet with a name."""
+        """The door for connections that greet with a name."""
         return self._doors.get(name)
 
     def welcome(self) -> bytes:
@@ -132,21 +133,66 @@ class Server:
         )
 
     def sweep(self) -> None:
-        """Close connections that were waited for too long, and have the log told who was turned away."""
+        """Close connections that missed their deadline, and log who was turned away."""
         self.connections.sweep(time.monotonic() - self.greeting_s)
-        self.strangers.tell()
+        self.strangers.log_counts()
 
     def dismiss_all(self) -> None:
         """Say that the broker stops, and close everything."""
         self.connections.stopping = True
         for connection in self.connections:
             connection.dismiss(TellwireError("stopping", "The broker is stopping."))
-        self.strangers.tell(last=True)
+        self.strangers.log_counts(last=True)
 
-    def above(self, words: list[str]) -> str:
+    def agent_owning(self, keys: list[str]) -> str:
         """The agent whose own process is among these ancestors; empty if none."""
         owners = self.origins.known().owners
-        return next((owners[word] for word in words if word in owners), "")
+        return next((owners[key] for key in keys if key in owners), "")
+
+
+class CallerLookup:
+    """Finds out who is at the other end of one connection; if tmux has to be asked, in the background."""
+
+    __slots__ = ("_found", "_server", "pid", "program", "running")
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._found: Caller | None = None
+        self.pid = 0
+        self.program = ""
+        self.running = False
+        """tmux is being asked; calls wait until it has answered."""
+
+    def find(self, before: Caller, then: Callable[[], None]) -> Caller | None:
+        """Who calls, given who it was before; None if tmux has to be asked: `then` is called afterwards."""
+        if self._found is not None:
+            found, self._found = self._found, None
+            return found
+        above = self._server.engine.state.agents.get(before.ancestor)
+        if above is not None and above.owner:
+            return before  # it ran below an agent when it was last looked at, wherever it is now
+        chain, known = ancestry(self.pid), self._server.origins.known()
+        judged = partial(self._server.origins.judge, chain, known)
+        if not needs_tmux(chain) or any(each.key in known.owners for each in chain):
+            return _caller(judged(), chain, self.program)
+        self.running = True
+        self._server.run_in_background(judged, partial(self._note, chain, then))
+        return None
+
+    def _note(self, chain: list[Process], then: Callable[[], None], verdict: Identity | None) -> None:
+        """Keep the verdict for the call that waits; None: tmux did not answer."""
+        self.running = False
+        self._found = _caller(verdict or Identity(SCRIPT, adrift=True), chain, self.program)
+        then()
+
+
+class Phase(Enum):
+    """How far a connection has got."""
+
+    GREETING = auto()
+    OPEN = auto()
+    CLOSING = auto()
+    """Dismissed, lost, or handed to another door: nothing more is read or written here."""
 
 
 class Connection(asyncio.Protocol):
@@ -160,12 +206,8 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._backlog: deque[bytes] = deque()
         self._queued = 0
-        self._greeted = False
-        self._closing = False
-        self._pid = 0
-        self._program = ""
-        self._asking = False  # it is being found out who calls
-        self._told: Caller | None = None
+        self._phase = Phase.GREETING
+        self._lookup = CallerLookup(server)
         self._bucket = Bucket(server.limits.sends_per_s_max, server.limits.sends_per_s_max, 0.0)
         self.caller: Caller = NOBODY
         self.group = ""
@@ -186,7 +228,7 @@ class Connection(asyncio.Protocol):
         except OSError:
             transport.abort()
             return
-        self._pid = peer.pid
+        self._lookup.pid = peer.pid
         server.connections.start_deadline(self)
         if peer.uid != os.getuid():
             server.strangers.note("of other users")
@@ -197,19 +239,19 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Split the bytes into lines: the greeting first, then calls."""
         self.last_seen = time.monotonic()
-        if self._closing:
+        if self._phase is Phase.CLOSING:
             return
         try:
             lines = self._decoder.feed(data)
-            if self._greeted and len(lines) == 1 and self.writable and not self._backlog:
+            if self._phase is Phase.OPEN and len(lines) == 1 and self.writable and not self._backlog:
                 self._call(lines[0])  # the usual case
                 return
-            if not self._greeted and lines:
+            if self._phase is Phase.GREETING and lines:
                 hello = parse_hello(lines.pop(0))
                 if hello.door:
                     self._hand_on(hello, lines)
                     return
-                self._program = hello.program
+                self._lookup.program = hello.program
                 self._greet()
             self._read(lines)
         except TellwireError as error:
@@ -220,17 +262,18 @@ class Connection(asyncio.Protocol):
         """The other end is gone; if it was an agent's client, that session is over."""
         del exc
         self.writable = False
-        self._closing = True
+        self._phase = Phase.CLOSING
         self._transport = None
         self._backlog.clear()
         self._server.connections.discard(self)
         self._server.connections.clear_deadline(self)
         self._engine.feed.forget(self)
         self._engine.consoles.leave(self)
+        self._engine.attendance.leave(self)
         if self.caller.is_own_client and not self._server.connections.stopping:
             session = self._engine.delivery.sessions.get(self.caller.agent)
             if session is not None and session.source is self:
-                self._engine.submit(self, 0, EndSession(self.caller.agent, session.word))
+                self._engine.submit(self, 0, EndSession(self.caller.agent, session.id))
 
     def pause_writing(self) -> None:
         """Stop reading from a client that does not read, and send it no more offers."""
@@ -251,31 +294,36 @@ class Connection(asyncio.Protocol):
     # -- calls in -------------------------------------------------------------------------------------
 
     def _greet(self) -> None:
-        self._greeted = True
+        self._phase = Phase.OPEN
         self._server.connections.clear_deadline(self)
         self._write(self._server.welcome())
 
     def _hand_on(self, hello: Hello, lines: list[bytes]) -> None:
-        """This connection is another door's from now on."""
+        """Hand this connection to the door that its greeting names."""
         door, transport = self._server.door_for(hello.door), self._transport
         if door is None or transport is None:
             raise TellwireError(
                 "wrong_version", f"This broker does not accept connections of kind {hello.door!r}."
             )
-        self._closing = True
+        self._phase = Phase.CLOSING
         self._server.connections.discard(self)
         self._server.connections.clear_deadline(self)
         data = b"".join(line + b"\n" for line in lines) + self._decoder.rest
-        door.admit(Visit(transport, self._pid, hello, data))
+        door.admit(Visit(transport, self._lookup.pid, hello, data))
 
     def _read(self, lines: list[bytes]) -> None:
         """Carry out calls until the bound of a tick; keep the rest and stop reading from the socket."""
         for position, line in enumerate(lines):
-            if self._queued >= CALLS_PER_TICK_MAX or not self.writable or self._backlog or self._asking:
+            if (
+                self._queued >= CALLS_PER_TICK_MAX
+                or not self.writable
+                or self._backlog
+                or self._lookup.running
+            ):
                 self._backlog.extend(lines[position:])
                 if self._transport is not None:
                     self._transport.pause_reading()
-                if self._queued == 0 and self.writable and not self._asking:
+                if self._queued == 0 and self.writable and not self._lookup.running:
                     self._engine.wake()
                 return
             if line:
@@ -299,7 +347,7 @@ class Connection(asyncio.Protocol):
         elif type(operation) is RegisterAgent:
             self.group = group_of(operation.cwd)
         # Before a crowded tick an answer waits, to join its one write per connection.
-        if operation.reads and not self._queued and not self._engine.crowded:
+        if operation.reads and not self._queued and not self._engine.queue.crowded:
             self._engine.answer_now(self, call.n, operation)
         else:
             self._queued += 1
@@ -311,29 +359,17 @@ class Connection(asyncio.Protocol):
 
     def _is_identified(self, line: bytes) -> bool:
         """Find out who calls; if tmux has to be asked, the call and all behind it wait for the answer."""
-        if self._told is not None:
-            self.caller, self._told = self._told, None
-            return True
-        above = self._engine.state.agents.get(self.caller.ancestor)
-        if above is not None and above.owner:
-            return True  # it was beneath an agent when it was last looked at, wherever it is now
-        chain, known = ancestry(self._pid), self._server.origins.known()
-        judged = partial(self._server.origins.judge, chain, known)
-        if not needs_tmux(chain) or any(each.key in known.owners for each in chain):
-            self.caller = _caller(judged(), chain, self._program)
+        caller = self._lookup.find(self.caller, self._go_on_identified)
+        if caller is not None:
+            self.caller = caller
             return True
         self._backlog.appendleft(line)
-        self._asking = True
         if self._transport is not None:
             self._transport.pause_reading()
-        self._server.beside(judged, partial(self._identified, chain))
         return False
 
-    def _identified(self, chain: list[Process], verdict: Identity | None) -> None:
-        """It is known who calls; None: tmux did not answer."""
-        self._asking = False
-        self._told = _caller(verdict or Identity(SCRIPT, adrift=True), chain, self._program)
-        if not self._closing:
+    def _go_on_identified(self) -> None:
+        if self._phase is not Phase.CLOSING:
             self._go_on()
 
     # -- frames out -----------------------------------------------------------------------------------
@@ -365,18 +401,18 @@ class Connection(asyncio.Protocol):
         """Send everything in one write, then continue with calls that had to wait."""
         out, self._out = self._out, []
         self._queued = 0
-        if out and self._transport is not None and not self._closing:
+        if out and self._transport is not None and self._phase is not Phase.CLOSING:
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
-        if self._backlog and not self._asking:
+        if self._backlog and not self._lookup.running:
             self._go_on()
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None and not self._closing:
+        if self._transport is not None and self._phase is not Phase.CLOSING:
             self._transport.write(data)
 
     def _go_on(self) -> None:
-        """Take up calls that waited; read on once there are none."""
-        while self._backlog and self.writable and not self._queued and not self._asking:
+        """Handle calls that waited; resume reading once there are none."""
+        while self._backlog and self.writable and not self._queued and not self._lookup.running:
             rest, self._backlog = self._backlog, deque()
             lines = [rest.popleft() for _ in range(min(len(rest), CALLS_PER_TICK_MAX))]
             try:
@@ -385,7 +421,7 @@ class Connection(asyncio.Protocol):
                 self.dismiss(error)
                 return
             self._backlog.extend(rest)
-        if not self._backlog and self._transport is not None and not self._closing:
+        if not self._backlog and self._transport is not None and self._phase is not Phase.CLOSING:
             self._transport.resume_reading()
 
     # -- identity -------------------------------------------------------------------------------------
@@ -405,7 +441,7 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        self._closing = True
+        self._phase = Phase.CLOSING
         out, self._out = self._out, []
         transport.write(b"".join([*out, format_error(0, error)]))
         if self.writable:
@@ -416,8 +452,8 @@ class Connection(asyncio.Protocol):
             transport.abort()
 
     def expire(self) -> None:
-        """No greeting came in time, or what was said last is not taken."""
-        if self._closing and self._transport is not None:
+        """The deadline passed: no greeting came, or the last frame is not read."""
+        if self._phase is Phase.CLOSING and self._transport is not None:
             self._transport.abort()
         else:
             self.dismiss(TellwireError("greeting_missing", "No greeting arrived in time."))
@@ -428,27 +464,27 @@ def connection_factory(server: Server) -> Callable[[], Connection]:
     return lambda: Connection(server)
 
 
-TOLD_EVERY_S = 60.0
-"""The first are told with the next beat; what follows, once in so long."""
+LOG_EVERY_S = 60.0
+"""The first are logged at the next beat, the others at most this often."""
 
 
 class Strangers:
-    """How many were turned away since the log was last told, by reason."""
+    """Counts connections that were turned away since the last log line, by reason."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self._told_at = -TOLD_EVERY_S
+        self._logged_at = -LOG_EVERY_S
 
     def note(self, reason: str) -> None:
-        """One was; the reasons are few and ours, never a stranger's words."""
+        """Count one; the reasons are our own few constants, never text from outside."""
         self._counts[reason] += 1
 
-    def tell(self, *, last: bool = False) -> None:
-        """Tell the log, unless that was lately; at the `last` time in any case."""
+    def log_counts(self, *, last: bool = False) -> None:
+        """Log the counts, at most once in `LOG_EVERY_S`; with `last`, in any case."""
         now = time.monotonic()
-        if not self._counts or (now - self._told_at < TOLD_EVERY_S and not last):
+        if not self._counts or (now - self._logged_at < LOG_EVERY_S and not last):
             return
         reasons = ", ".join(f"{count} {reason}" for reason, count in self._counts.most_common())
         log.warning("turned %d connections away: %s", self._counts.total(), reasons)
         self._counts.clear()
-        self._told_at = now
+        self._logged_at = now

@@ -70,6 +70,7 @@ class Ticker:
         if engine.clock.held:
             return
         self._await_returns()
+        engine.note_waiting()
         awake = engine.clock.awake
         if any(agent.earliest <= awake for agent in engine.state.agents.values()):
             engine.submit_own(ExpireDue())
@@ -101,7 +102,7 @@ class Ticker:
                 engine.submit_own(MarkAlive(agent_id))
 
     def _watch_workers(self, awake: float) -> None:
-        """Have listeners told of agents from which nothing was heard for too long."""
+        """Notify the listeners of agents that were silent for too long."""
         state, after_s = self._engine.state, self._engine.limits.overdue_after_s
         if any(is_overdue(state.agents[agent], awake, after_s) for agent in state.listened):
             self._engine.submit_own(TellOverdue())

@@ -34,7 +34,7 @@ class AskTimes(msgspec.Struct, frozen=True, kw_only=True):
     look_s: float = 0.1
     """Between two looks when nothing is committed: the caller may be gone, or the process."""
     end_s: float = 12.0
-    """An agent that is told to end is gone by then, whether it wants to or not."""
+    """How long an agent has to end by itself before it is killed."""
 
 
 class ChildProcesses(Protocol):
@@ -50,7 +50,7 @@ class ChildProcesses(Protocol):
 
 
 class Asking:
-    """Built by the daemon."""
+    """Runs questions to fresh agents: waits for each answer, and for the end of the agent."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Asking:
         self._stopping = False
         self._news = asyncio.Event()
         self._tasks = Tasks()
-        commits.observe(self._hear)
+        commits.observe(self._on_commit)
 
     def begin(self, source: Source, n: int, operation: AskAgent) -> None:
         """Answer a question when the agent that is started for it has, or is not going to."""
@@ -83,11 +83,12 @@ class Asking:
         self._news.set()
         await self._tasks.drain(self._times.end_s)
 
-    def _hear(self) -> None:
+    def _on_commit(self) -> None:
         if self._tasks:
             self._news.set()
 
     async def _ask(self, source: Source, operation: AskAgent) -> Answered:
+        """Reserve the agent, wait for its answer and its end; raises what went wrong if there is none."""
         caller, group, began = source.caller, source.group, self._mesh.clock.awake
         key = operation.key or f"{int(self._mesh.clock.awake * 1_000_000):x}-{secrets.token_hex(8)}"
         ask = msgspec.structs.replace(operation, key=key)
@@ -129,7 +130,7 @@ class Asking:
         return request is not None and request.status == ANSWERED
 
     def _parent(self, caller: Caller) -> Agent | None:
-        """Who asks, if it is still known; a person is the operator."""
+        """The agent that asks, if it is still known; a person is the operator."""
         state = self._mesh.state
         return state.find(OPERATOR) if caller.kind == OPERATOR else state.agents.get(caller.agent)
 

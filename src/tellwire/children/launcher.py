@@ -1,6 +1,6 @@
 """Runs the processes of children: starts what is reserved, reports what came of it, ends what is to end.
 
-What a child is stands in the state; this only carries it out and reports. So a crash of the broker loses
+The state says what each child is; this only carries it out and reports. So a crash of the broker loses
 nothing: a process that was not released yet gives up by itself, one that runs is watched again.
 """
 
@@ -76,7 +76,7 @@ class LaunchTimes(msgspec.Struct, frozen=True, kw_only=True):
     screen_s: float = 0.5
     """Between two looks at the window of a client that is not up yet."""
     answer_slack_s: float = 15.0
-    """Whoever asked for a child waits for so long beyond its time to come up."""
+    """How long a caller waits beyond the time that a child has to start."""
     end_s: float = ASK_S
     """From asking a program to end to ending it."""
     clear_s: float = 1.0
@@ -84,16 +84,16 @@ class LaunchTimes(msgspec.Struct, frozen=True, kw_only=True):
     settle_s: float = 1.0
     """A program that is not an agent CLI counts as started after this many seconds."""
     first_turn_s: float = 5.0
-    """A client that is connected begins its first turn within this, or no hook of it will tell."""
+    """A client that is connected begins its first turn within this, or none of its hooks will report it."""
 
 
 class StartFailures:
-    """Why children did not come up, and what they printed last: kept for a while for whoever waits."""
+    """Why children did not start, and what they printed last; kept for a while for waiting callers."""
 
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
         self._kept: BoundedDict[str, tuple[str, str]] = BoundedDict(KEPT_MAX)
-        commits.observe(self._hear)
+        commits.observe(self._on_commit)
 
     def keep(self, agent_id: str, reason: str, output: str) -> None:
         """Why a child ended, and the end of its output."""
@@ -103,7 +103,7 @@ class StartFailures:
         """What is kept of a child: the reason and its output."""
         return self._kept.get(agent_id, ("", ""))
 
-    def _hear(self) -> None:
+    def _on_commit(self) -> None:
         """What an earlier broker, or the core, has put on record counts where nothing else is known."""
         if HEARD.isdisjoint(map(type, self._commits.events)):
             return
@@ -152,7 +152,7 @@ class Launcher:
         """From a process to the descriptor that tells of its end."""
         self._news = asyncio.Event()
         self._tasks = Tasks()
-        commits.observe(self._hear)
+        commits.observe(self._on_commit)
         self._note_processes()
         for _ in mesh.state.children:  # a sweep does one thing at a time; nobody is served before it
             mesh.submit_own(SweepChildren(begun=True))
@@ -163,7 +163,7 @@ class Launcher:
         kept = {agent: processes.name_in(child.place) for agent, child in children.items() if child.process}
         for agent_id, running in list(self._processes.items()):
             if not is_alive(running.process):  # what it said last is still there
-                await self._tell_end(agent_id, running.process)
+                await self._report_end(agent_id, running.process)
         await asyncio.to_thread(clear_leftovers, self._folder, kept, str(self._home))
         while True:
             self._news.clear()
@@ -173,7 +173,7 @@ class Launcher:
                 async with asyncio.timeout(self._times.beat_starting_s if starting else self._times.beat_s):
                     await self._news.wait()
 
-    def _hear(self) -> None:
+    def _on_commit(self) -> None:
         """Something was committed: of interest only while there is a child, or what is left of one."""
         if self._mesh.state.children or self._processes or self._busy:
             self._news.set()
@@ -253,7 +253,7 @@ class Launcher:
                 self._processes[agent_id] = Running(child.process, processes.name_in(child.place))
 
     def _has_begun(self, agent: Agent) -> bool:
-        """Whether a client's first turn is under way: before that, mail would be one more thing to begin."""
+        """Whether a client's first turn has begun: before that, mail could start a second one."""
         if agent.kind not in BY_KIND or self._activity(agent.id) in BEGUN:
             return True
         return self._mesh.clock.now - agent.connected_at > self._times.first_turn_s
@@ -276,6 +276,7 @@ class Launcher:
     # -- starting -------------------------------------------------------------------------------------
 
     async def _start(self, agent: Agent, child: Child) -> None:
+        """Start the process of a reserved child; report it as started, or as failed with the reason."""
         session = secrets.token_hex(16)
         folder = self._folder / agent.id
         own = {"TELLWIRE_HOME": str(self._home), "TELLWIRE_CHILD": session}
@@ -333,7 +334,7 @@ class Launcher:
         return processes.own_environment()
 
     async def _release(self, agent: Agent, process: str) -> None:
-        """What is on record may begin; also what an earlier broker started and had no time to let begin."""
+        """Release processes whose start is committed, including those that an earlier broker started."""
         self._released.add(process)
         with contextlib.suppress(OSError):
             processes.release(self._folder / agent.id)
@@ -358,7 +359,7 @@ class Launcher:
             if not late and dialog is None:
                 continue
             if not is_alive(process) or agent.online:
-                return  # its end is told elsewhere
+                return  # its end is reported elsewhere
             reason = (
                 f"It did not connect to tellwire within {self._mesh.limits.child_up_s:.0f} s. "
                 f"`tellwire install {BY_KIND[agent.kind].name} --check` says whether it is set up."
@@ -397,7 +398,7 @@ class Launcher:
     # -- ending ---------------------------------------------------------------------------------------
 
     def _watch_end(self, agent_id: str, process: str) -> None:
-        """Hear of a process's end at once, where the kernel tells; else the sweep finds it."""
+        """Notice the end of a process at once, where the kernel reports it; else the sweep finds it."""
         if process in self._watched or not hasattr(os, "pidfd_open"):
             return
         try:
@@ -411,11 +412,11 @@ class Launcher:
         def ended() -> None:
             loop.remove_reader(descriptor)
             os.close(descriptor)
-            self._tasks.run(self._tell_end(agent_id, process))
+            self._tasks.run(self._report_end(agent_id, process))
 
         loop.add_reader(descriptor, ended)
 
-    async def _tell_end(self, agent_id: str, process: str) -> None:
+    async def _report_end(self, agent_id: str, process: str) -> None:
         """Put on record that a process is gone, and what it said last; no sweep comes before that."""
         self._mesh.ending.add(process)
         try:
@@ -424,13 +425,14 @@ class Launcher:
                 child = self._mesh.state.children.get(agent_id)
                 if child is None or child.process != process:
                     break
-                await asyncio.sleep(self._times.look_s)  # a sweep may stand before it in the queue
+                await asyncio.sleep(self._times.look_s)  # a sweep may be ahead of it in the queue
         finally:
             self._mesh.ending.discard(process)
 
     async def _read_end(self, agent_id: str, process: str) -> None:
+        """Collect the exit code and the last output of an ended process, and report its end to the core."""
         child = self._mesh.state.children.get(agent_id)
-        code = processes.bury(process)
+        code = processes.reap(process)
         self._watched.pop(process, None)
         if child is None or child.process != process:
             return
@@ -462,7 +464,7 @@ class Launcher:
         group = pid_in(process)
         await asyncio.to_thread(processes.end, process, self._times.clear_s)
         await asyncio.to_thread(end_groups, [group], str(self._home), self._times.clear_s)
-        processes.bury(process)
+        processes.reap(process)
         self._released.discard(process)
         await asyncio.to_thread(processes.clear, self._folder / agent_id, window, process)
 

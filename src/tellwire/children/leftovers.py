@@ -31,7 +31,7 @@ def clear_leftovers(folder: Path, kept: Mapping[str, str], home: str) -> None:
     for session in tmux(folder, "list-sessions", "-F", "#{session_name}").splitlines():
         if session not in windows:
             tmux(folder, "kill-session", "-t", f"={session}")
-    for each in left:  # who waits for leave there gives up
+    for each in left:  # a process that waits there to be released gives up
         shutil.rmtree(each, ignore_errors=True)
 
 

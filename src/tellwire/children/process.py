@@ -166,7 +166,7 @@ def _panes(folder: Path, name: str) -> set[str]:
 
 
 def own_environment() -> dict[str, str]:
-    """The broker's, for want of the parent's; it was scrubbed when the broker was started."""
+    """The broker's environment, if the parent's is unknown; it was scrubbed at the broker's start."""
     return dict(os.environ)
 
 
@@ -209,10 +209,10 @@ def _written(path: Path) -> BinaryIO:
 
 
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
-"""Ours to bury; those of an earlier broker are the system's."""
+"""Children of this process, whose exit code we collect; init collects those of an earlier broker."""
 
 
-def bury(process: str) -> int | None:
+def reap(process: str) -> int | None:
     """Take the exit code of a process that we started; None if it is not ours or runs."""
     pid = pid_in(process)
     child = _CHILDREN.get(pid)
@@ -223,6 +223,7 @@ def bury(process: str) -> int | None:
 
 
 def _window(launch: ChildLaunch) -> Started:
+    """Start the child in a tmux session of its own; one of that name left by an ended child is replaced."""
     folder = launch.folder.parent
     conf = folder / "tmux.conf"
     conf.write_text(TMUX_CONF, encoding="utf-8")

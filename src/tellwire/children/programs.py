@@ -21,7 +21,7 @@ FIRST_WORDS = (
     "You were started by another agent. Its message has your task: it stands here already, or get_messages"
     " (wait_s=60) gets it. Do what it says, and end your turn with the result."
 )
-"""What starts the first turn. The task comes as a message, which a hook may have put beside these words."""
+"""What starts the first turn. The task comes as a message, which a hook may have added to this prompt."""
 
 
 NAMED_MAX = 8

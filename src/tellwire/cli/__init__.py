@@ -1,7 +1,7 @@
 """For people: the `tellwire` command.
 
-Here are `main` and `fast`, the quick path of `send`, `inbox` and `list`, with all that it imports (`render`,
-`screen`, `shapes`, `tables`, `words`): a package of their own would cost it an import. Beside it are
-`launch`, which starts a broker, `app`, and what every click command shares. Imports everything beneath; what
-a broker does only by asking it. Nothing imports `cli`.
+Here are `main` and `fast`, the quick path of `send`, `inbox` and `list`, with everything that it imports
+(`render`, `screen`, `shapes`, `tables`, `words`): a package of their own would cost it an import. There are
+also `launch`, which starts a broker, `app`, and what every click command shares. May import everything below;
+it changes state only by asking the broker. Nothing imports `cli`.
 """

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 FAST = ("send", "inbox", "list", "glance")
+FOR_PLUGINS = ("hook", "waiter")
+"""`tellwire hook KIND`: what a plugin from a market starts. Not for people, and not in the help."""
 EXIT_INTERRUPTED = 130
 
 
@@ -33,6 +35,9 @@ def main() -> None:
             code = EXIT_INTERRUPTED
         if code is not None:
             os._exit(code)  # all is written; taking the interpreter down takes longer than the call
+    if len(argv) == 2 and argv[0] in FOR_PLUGINS:
+        relay = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "relay")
+        os.execv(sys.executable, [sys.executable, "-I", "-S", os.path.join(relay, f"{argv[0]}.py"), argv[1]])
     from tellwire.cli.app import cli  # noqa: PLC0415 - as above
 
     code = cli.run(argv)

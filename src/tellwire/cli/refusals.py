@@ -34,11 +34,11 @@ COMMANDS = {
 """Operations that advice of the broker names, which are tools of the same name to a model."""
 _OPERATION = re.compile(rf'`?\b({"|".join(COMMANDS)})\b(?:\("([^"]*)"\))?`?')
 OUTCOMES = {"denied": "unknown_agent", "refused": "address_invalid", "timeout": "timeout"}
-"""Outcomes of a send that end a command like the error beside them."""
+"""Outcomes of a send, and the error whose exit code a command then has."""
 
 
 def tell_refusal(code: str, message: str, advice: str, *, as_json: bool) -> int:
-    """Say it on stderr; the exit code."""
+    """Print a refusal on stderr; returns the exit code."""
     if code in ADVICE and advice in (ERRORS[code].advice, "Give it a name."):
         advice = ADVICE[code]
     advice = _OPERATION.sub(_command, advice)

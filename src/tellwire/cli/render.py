@@ -1,6 +1,6 @@
 """What people see of a reply. In: plain JSON values, the time, a screen; out: text. No I/O, no clock.
 
-Both the fast commands and the click commands render here, so their words are the same. Foreign text stands in
+Both the fast commands and the click commands render here, so their words are the same. Foreign text is in
 the last column of a table, or in a block of its own. Imports are few: the fast commands pay for them.
 """
 

@@ -1,4 +1,4 @@
-"""The terminal, or what stands in its place: how wide, in colour or not, and how text gets out.
+"""The terminal, or a pipe in its place: how wide, in colour or not, and how text gets out.
 
 Owns all that the commands read of the environment besides the settings. Whatever a command shows goes through
 `write`: on a terminal nothing but text and the styles of `Screen` comes out of it.

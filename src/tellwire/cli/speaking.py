@@ -64,7 +64,7 @@ def ask_once(make: Callable[[str], Operation[T]]) -> T:
 
 @asynccontextmanager
 async def _opened(client: BrokerClient) -> AsyncGenerator[BrokerClient]:
-    """A connection for one command; what it was told of waiting mail is noted."""
+    """A connection for one command; notes how much mail the broker reports as waiting."""
     try:
         await client.open()
         yield client
@@ -158,7 +158,7 @@ def speak(
 
 
 class Speaker(Agent):
-    """The agent that one command is."""
+    """The agent that a command acts as."""
 
     @property
     def unread(self) -> int:
@@ -167,7 +167,7 @@ class Speaker(Agent):
 
     @property
     def resumed(self) -> bool:
-        """Whether it was known before."""
+        """Whether the agent was known before this command."""
         return self._membership.registered.resumed
 
     @property

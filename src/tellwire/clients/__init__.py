@@ -17,7 +17,7 @@ from tellwire.system.processes import cmdline
 CLIENTS: tuple[Client, ...] = (CLAUDE, CODEX, GEMINI, OPENCODE, PI)
 BY_KIND: Mapping[str, Client] = MappingProxyType({each.kind: each for each in CLIENTS})
 BY_NAME: Mapping[str, Client] = MappingProxyType({each.name: each for each in CLIENTS})
-"""By what `tellwire install` is told."""
+"""By the name that `tellwire install` takes."""
 KINDS = ", ".join(BY_KIND)
 """For help texts and the descriptions of tools."""
 NAMES = ", ".join(BY_NAME)

@@ -1,6 +1,6 @@
 """An agent CLI as one frozen record, and what the parts of that record are.
 
-`tellwire.clients.CLIENTS` has one `Client` for each agent CLI. Whoever asks about clients asks a record:
+`tellwire.clients.CLIENTS` has one `Client` for each agent CLI. Code that depends on a client asks its record:
 there is no other table by kind. What serves a running session is given to a client as ports (`ports`).
 """
 
@@ -46,7 +46,7 @@ def no_parent(meta: Mapping[str, Any]) -> str:
 
 
 class McpTraits(msgspec.Struct, frozen=True, kw_only=True):
-    """How a program speaks MCP."""
+    """How a client uses MCP."""
 
     info: str = ""
     """The name it gives itself."""
@@ -80,7 +80,7 @@ class TextLimit(NamedTuple):
 
 
 class HookCodec(Protocol):
-    """A client's hooks: out of its words, and into them."""
+    """A client's hooks: parses their payloads, and formats the answers."""
 
     @property
     def room(self) -> TextLimit:
@@ -115,7 +115,7 @@ class Reader(Protocol):
     """
 
     evidence: str
-    """The word for what its verdicts rest on."""
+    """The name of the evidence that its verdicts rest on."""
 
     def expect(self, mark: str, at: float | None = None, *, deferred: bool = False) -> None:
         """A text with this mark is handed over, now or `at`; a deferred one waits in the client's queue."""
@@ -133,7 +133,7 @@ class Reader(Protocol):
         """
         ...
 
-    def stands(self, mark: str) -> bool:
+    def is_present(self, mark: str) -> bool:
         """A text with this mark is in the conversation already, and will be in its next request."""
         ...
 
@@ -154,7 +154,7 @@ class Transcript(Protocol):
 
     @property
     def evidence(self) -> str:
-        """The word for what its readers find: `request` or `transcript`."""
+        """The kind of evidence that its readers find: `request` or `transcript`."""
         ...
 
     def opened(self) -> Transcript:
@@ -202,7 +202,7 @@ class EnvRules(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
     """Beginnings of the variables that it reads: its keys, and where and how it works."""
     own: Mapping[str, str] = NOTHING
-    """What it is told as a child."""
+    """Variables that are set for a child of this client."""
     named_keys: Callable[[Mapping[str, str]], frozenset[str]] = no_names
     """The variables that its own settings name as the keys of its model."""
 
@@ -223,7 +223,7 @@ class ChildPlace(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What a client is told about its scope."""
+    """The options that hold a client to its scope."""
 
     words: tuple[str, ...] = ()
     held_by: str = ""
@@ -237,7 +237,7 @@ class Bounds(NamedTuple):
 
 
 def prompt(before: str, above: str, below: str, hint: str = "") -> Prompt:
-    """An input line by its patterns."""
+    """Make the pattern of an input line."""
     return Prompt(re.compile(before), re.compile(above), re.compile(below), re.compile(hint or r"\s*"))
 
 
@@ -266,14 +266,14 @@ class ScreenTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Writes(msgspec.Struct, frozen=True, kw_only=True):
-    """What it tells before a tool writes a file. A hook without a broker judges by these facts, in a file."""
+    """What it reports before a tool writes a file. Without a broker, a hook judges by these facts."""
 
     event: str
-    """What it tells before a tool runs."""
+    """What it reports before a tool runs."""
     tools: dict[str, str]
-    """The tools that write files, and the field that says where; an empty one: the paths stand in a patch."""
+    """The tools that write files, and the field that says where; an empty one: the paths are in a patch."""
     refusal: dict[str, Any]
-    """What its hook says to keep a call from running; `relay.guard.REASON` stands for why."""
+    """What its hook says to keep a call from running; `relay.guard.REASON` is replaced by the reason."""
     gated: bool = True
     """Its hooks are commands, which run only while there is a file for them."""
     drops_at: bool = False
@@ -302,7 +302,7 @@ class InstallPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Programs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client is to start. The words change only if tellwire moves: trust hangs on them.
+    """The commands that a client starts. They change only if tellwire moves: trust depends on them.
 
     Hooks are lines for a shell whose parent is the client.
     """
@@ -336,7 +336,7 @@ class Programs(msgspec.Struct, frozen=True, kw_only=True):
         return f"[ -e {shlex.quote(guards)}/$PPID ] && {self._run('hook.py', kind)}"
 
     def waiter(self, kind: str) -> str:
-        """The command that waits beside an idle session."""
+        """The command that waits for mail while a session is idle."""
         return self._run("waiter.py", kind)
 
     def _run(self, program: str, kind: str) -> str:
@@ -347,7 +347,7 @@ class Programs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """One file and what it is to have."""
+    """One configuration file, and the entries that it should have."""
 
     path: str
     format: Format
@@ -404,12 +404,12 @@ class Switch(NamedTuple):
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent CLI."""
+    """Everything that tellwire knows about one agent CLI."""
 
     kind: str
     """As agents of it are listed: `claude-code`."""
     name: str
-    """As `tellwire install` is told: `claude`."""
+    """Its name for `tellwire install`: `claude`."""
     title: str
     program: str
     """As it is found on the PATH."""
@@ -456,7 +456,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     runs_many: Callable[[int], bool] = runs_one
     """Whether a process of it runs the sessions of several terminals."""
     wakers: Callable[[SessionPort, Doors, ClientThreads | None], list[Waker]] = by_typing
-    """How it is woken, the best way first."""
+    """How it is woken, the best path first."""
 
     def opened(self) -> Client:
         """For one broker: what it remembers of sessions begins empty."""

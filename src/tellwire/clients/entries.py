@@ -61,19 +61,19 @@ class Hooks(msgspec.Struct, frozen=True):
     event: str
     hooks: tuple[dict[str, Any], ...]
     group: dict[str, Any] = {}
-    """What the group says beside them."""
+    """The other fields of the group."""
     more: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = ()
     """Further groups of one hook each: what the group says, and the hook."""
 
     @property
     def groups(self) -> list[dict[str, Any]]:
-        """All groups as they are to stand in a file."""
+        """All groups as a file should have them."""
         first = {**self.group, "hooks": list(self.hooks)}
         return [first, *({**group, "hooks": [hook]} for group, hook in self.more)]
 
     @property
     def wanted(self) -> list[dict[str, Any]]:
-        """All hooks, in order."""
+        """All hooks of the event, in order."""
         return [*self.hooks, *(hook for _, hook in self.more)]
 
     @property
@@ -129,5 +129,5 @@ def reach(document: Any, path: Sequence[str]) -> Any:
 
 
 def listed_at(value: Any) -> list[Any]:
-    """A list, or nothing."""
+    """The list at a path; empty if there is none."""
     return cast("list[Any]", value) if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""What clients tell, in our own words: hooks, the turn under way, what a transcript proves, what was said."""
+"""What clients report, in one form for all: hooks, turns, what a transcript proves, what was said."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Outcome: TypeAlias = Literal["ended", "errored", "interrupted", "waiting"]
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One hook of one client."""
+    """What one hook of a client reports."""
 
     what: What
     name: str
@@ -34,15 +34,15 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     """The client's id of the session."""
     transcript: str = ""
-    """Where the client writes the session down; empty if it does not tell."""
+    """Where the client writes the session down; empty if it does not report it."""
     cwd: str = ""
     turn: str = ""
     """The client's id of the turn, where it has one."""
     prompt: str = ""
     typed: bool = False
-    """Of a prompt: a human gave it, as far as the client tells."""
+    """Of a prompt: a human gave it, as far as the client reports."""
     begins: bool = False
-    """Of a prompt: the turn before it is over, even if nothing told so."""
+    """Of a prompt: the turn before it is over, even if nothing reported that."""
     final_text: str = ""
     """Of a turn that ended: the final answer, and nothing before it. Of a client that waits: what it asks."""
     ending: str = ""
@@ -52,7 +52,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     tool_call: str = ""
     """The client's id of the tool call, or of the first of a batch."""
     subagent: bool = False
-    """It happened in a sub-agent: not a word of it concerns the main conversation."""
+    """It happened in a sub-agent and does not concern the main conversation."""
     delegation: int = 0
     """1: a sub-agent begins whose hooks look like the main conversation's; -1: it is done."""
     takes_text: bool = False
@@ -62,14 +62,14 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn of which no end was told, and where to look for one."""
+    """A turn whose end was not reported, and where to look for one."""
 
     pid: int
     """The client's process; 0 if it is not known."""
     session: str
     transcript: str
     since: float
-    """When a hook last told of it, in seconds of the wall clock."""
+    """When a hook last reported it, in seconds of the wall clock."""
     began_at: float
     client_id: str = ""
     """The client's id of the turn, where it has one."""

@@ -33,6 +33,9 @@ OTHER = Hook("other")
 _SAID: dict[What, str] = {"turn_ended": "last_assistant_message", "waiting": "message"}
 _ANSWERED = "last_assistant_message"
 """The field with what the client's human reads then."""
+_TELLING = ("command", "file_path", "path", "url", "query", "pattern", "plan", "description")
+"""Fields of a tool's input, the one that tells most of what it does first."""
+WANTED_CHARS_MAX = 200
 
 
 def parse_payload(payload: Mapping[str, Any], hooks: Mapping[str, Hook], *, turn: str = "") -> HookEvent:
@@ -58,7 +61,8 @@ def parse_payload(payload: Mapping[str, Any], hooks: Mapping[str, Hook], *, turn
         turn=_short(payload, turn),
         prompt=_text(payload, "prompt") if hook.what == "prompt" else "",
         typed=hook.what == "prompt",
-        final_text=_text(payload, _SAID.get(hook.what, _ANSWERED if hook.continues else "")),
+        final_text=_text(payload, _SAID.get(hook.what, _ANSWERED if hook.continues else ""))
+        or (_wanted(payload) if hook.what == "waiting" else ""),
         source=_short(payload, "source") or _short(payload, "reason"),
         tool_call=_short(payload, "tool_use_id") or _first_call(payload),
         subagent=is_subagent,
@@ -106,6 +110,15 @@ def _path(payload: Mapping[str, Any], name: str) -> str:
 def _text(payload: Mapping[str, Any], name: str) -> str:
     value = string(payload.get(name))
     return value if value.isascii() or not _SURROGATES.search(value) else _SURROGATES.sub("\ufffd", value)
+
+
+def _wanted(payload: Mapping[str, Any]) -> str:
+    """What a client asks its human to allow: the tool, and what with, such as `Bash: rm -rf build`."""
+    tool, given = _short(payload, "tool_name"), mapping(payload.get("tool_input"))
+    words = next((text for name in _TELLING if (text := _text(given, name))), "")
+    asked = listed(given.get("questions"))
+    words = words or (_text(mapping(asked[0]), "question") if asked else "")
+    return f"{tool}: {words}"[:WANTED_CHARS_MAX] if tool and words else tool[:WANTED_CHARS_MAX]
 
 
 def _first_call(payload: Mapping[str, Any]) -> str:

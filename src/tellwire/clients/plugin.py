@@ -2,7 +2,7 @@
 
 A plugin names the marks in each request that the model answered. What was handed over is `read` with such a
 request; it is absent if a request that began well after the hand-over was answered without it. While its
-session rests, the plugin also names all marks that stand in it (`held`): what is not there was lost.
+session rests, the plugin also names all marks that are in it (`held`): what is not there was lost.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ HOOKS = {
 }
 """`answered`: the model's text is whole, and the turn ends here unless there is mail."""
 GRACE_S = 3.0
-"""A plugin gives up waiting, or has put the text in, well within this; a request may be told of as late."""
+"""A plugin gives up waiting, or has put the text in, well within this; a request may be reported as late."""
 LEFT_S = 90.0
-"""What was put in so long ago, into a session that its human has left since, is not waited for."""
+"""How long to wait for a text in a session that its human has left since."""
 MARKS_MAX = 10_000
 SESSIONS_MAX = 1_000
 REQUESTS_MAX = 100
@@ -49,12 +49,12 @@ MS_MAX = 1e15
 """No request is older, and no clock tells more."""
 ENDING_LENGTH_MAX = 64
 EVENT = "write_wanted"
-"""What a plugin tells before a tool writes."""
+"""What a plugin reports before a tool writes."""
 REFUSAL: dict[str, Any] = {"deny": REASON}
 """What keeps it from running; the plugin knows how to refuse."""
 PLACEHOLDER = "__SETTINGS__"
 PATH = ("plugin",)
-"""Where a plugin's text stands, if its file is read as a document."""
+"""The key of a plugin's text, if its file is read as a document."""
 
 
 class RequestReader:
@@ -70,7 +70,7 @@ class RequestReader:
         """From each mark that a request should have to when it was handed over."""
         self._absent: BoundedDict[str, None] = BoundedDict(MARKS_MAX)
         self._held: set[str] = set()
-        """Marks that stood in the session when the plugin last told."""
+        """Marks that were in the session at the plugin's last report."""
         self._held_at = 0.0
         self._missed: BoundedDict[str, None] = BoundedDict(MARKS_MAX)
         """Marks that were in no request although they should have been; whatever the session holds."""
@@ -95,14 +95,14 @@ class RequestReader:
             self._give_up([mark for mark, put_in in self._expected.items() if put_in < late])
 
     def hold(self, marks: Sequence[Any]) -> None:
-        """All the marks that stand in the session, which rests."""
+        """All the marks in the session, which is idle."""
         self._held, self._held_at = set(map(string, marks[:MARKS_MAX])), self._clock()
 
     def doubt(self, mark: str) -> None:
         """Nothing is deferred: the plugin puts a text in at once."""
 
     def lacks(self, mark: str, *, left: bool = False, unbegun: bool = False, stopped: bool = False) -> bool:
-        """The plugin told what stands in the session after the hand-over, and this does not.
+        """The plugin reported what is in the session after the hand-over, without this mark.
 
         A session that was left may still be in a turn, and tell of its requests.
         """
@@ -114,8 +114,8 @@ class RequestReader:
             return True
         return put_in < self._held_at and mark not in self._held
 
-    def stands(self, mark: str) -> bool:
-        """It is among what the plugin told last."""
+    def is_present(self, mark: str) -> bool:
+        """Whether the plugin reported it last."""
         return mark in self._held and mark not in self._missed
 
     def may_return(self, mark: str) -> bool:
@@ -149,7 +149,7 @@ class PluginHooks:
         self.room = TextLimit(chars_max)
 
     def parse(self, payload: Mapping[str, Any]) -> HookEvent:
-        """What a plugin tells."""
+        """Parse a report of a plugin."""
         event = parse_payload(payload, HOOKS)
         return msgspec.structs.replace(event, ending=string(payload.get("ending"))[:ENDING_LENGTH_MAX])
 
@@ -174,17 +174,17 @@ class PluginTranscript:
 
     evidence = "request"
 
-    def __init__(self, teller: Callable[[Iterable[dict[str, Any]]], Iterator[Said]]) -> None:
-        self._teller = teller
+    def __init__(self, parse_entries: Callable[[Iterable[dict[str, Any]]], Iterator[Said]]) -> None:
+        self._parse_entries = parse_entries
         self._readers: BoundedDict[str, RequestReader] = BoundedDict(SESSIONS_MAX)
         """By session: a client may have several at once."""
 
     def opened(self) -> PluginTranscript:
-        """One without sessions."""
-        return PluginTranscript(self._teller)
+        """A fresh one, without sessions."""
+        return PluginTranscript(self._parse_entries)
 
     def reader(self, event: HookEvent) -> RequestReader:
-        """The reader of a session."""
+        """The reader of one session, created on first use."""
         reader = self._readers.get(event.session) or RequestReader()
         self._readers.renew(event.session, reader)
         return reader
@@ -196,7 +196,7 @@ class PluginTranscript:
 
     def entries(self, lines: Iterable[dict[str, Any]]) -> Iterator[Said]:
         """As the client has its messages."""
-        return self._teller(lines)
+        return self._parse_entries(lines)
 
     def take(self, event: HookEvent, payload: Mapping[str, Any]) -> None:
         """Record what a plugin reports: requests, and the end of a session."""
@@ -211,6 +211,10 @@ class PluginTranscript:
 def plugin_target(path: str, asset: Path, programs: Programs) -> Target:
     """A plugin; it finds the broker's port and token where they are kept."""
     home = os.path.dirname(programs.marks)
-    settings = {"endpoint": os.path.join(home, ENDPOINT), "server": list(programs.server)}
+    settings = {
+        "endpoint": os.path.join(home, ENDPOINT),
+        "server": list(programs.server),
+        "source": "install",
+    }
     text = asset.read_text(encoding="utf-8").replace(PLACEHOLDER, json.dumps(settings))
     return Target(path=path, format="whole", entries=(MemberEntry(PATH, {"text": text}),))

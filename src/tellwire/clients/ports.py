@@ -47,7 +47,7 @@ class WakeableSession(Protocol):
 
     @property
     def agent(self) -> str:
-        """The agent's id."""
+        """The id of the agent whose session it is."""
         ...
 
     @property
@@ -57,17 +57,17 @@ class WakeableSession(Protocol):
 
     @property
     def was_interrupted(self) -> bool:
-        """Its human stopped the last turn."""
+        """Whether its human stopped the last turn."""
         ...
 
     @property
     def interrupted_at(self) -> float:
-        """When."""
+        """When its human stopped the last turn; 0 if not."""
         ...
 
     @property
     def is_wakeable(self) -> bool:
-        """No turn is under way."""
+        """Whether no turn is running, so that a wake can start one."""
         ...
 
     @property
@@ -108,11 +108,11 @@ class SessionPort(Protocol):
     """What the sessions of a client may ask of those who serve them."""
 
     def agents(self) -> Iterable[Agent]:
-        """All agents."""
+        """The agents of the mesh."""
         ...
 
     def activity(self, agent: str, /) -> str:
-        """What an agent is doing, as far as its client tells."""
+        """What an agent is doing, as far as its client reports."""
         ...
 
     def run(self, work: Coroutine[Any, Any, None], /) -> None:
@@ -120,11 +120,11 @@ class SessionPort(Protocol):
         ...
 
     def joined(self, agent: str, /) -> None:
-        """An agent is there."""
+        """Handle that an agent has joined."""
         ...
 
     def mail(self, agent: str, /) -> None:
-        """Mail waits for an agent."""
+        """Handle that mail waits for an agent."""
         ...
 
     async def place(self, agent: Agent, conversation: str, pane: str, /) -> Agent:
@@ -136,7 +136,7 @@ class SessionPort(Protocol):
         ...
 
     def meet(self, client: str, payload: Mapping[str, Any], processes: list[str], since: float, /) -> None:
-        """A session is open, as a hook would have told."""
+        """A session is open, as a hook would have reported it."""
         ...
 
     async def settle(self, agent: str, /) -> None:
@@ -144,11 +144,11 @@ class SessionPort(Protocol):
         ...
 
     def end_session(self, shim: McpSession, agent: Agent, /) -> None:
-        """Nobody sees a session any more: it is over for the others."""
+        """The terminal of a session is gone: end the session."""
         ...
 
     def session_of(self, agent: str, /) -> WakeableSession | None:
-        """An agent's session."""
+        """The session of an agent, if one is known."""
         ...
 
     async def fetch_to_wake(self, session: Any, channel: str, path: str, /) -> FetchedText:
@@ -156,7 +156,7 @@ class SessionPort(Protocol):
         ...
 
     def give_back(self, session: Any, call: str, /) -> None:
-        """A hand-over did not happen."""
+        """Return a lease whose text did not reach the client."""
         ...
 
     def seek_marks(self, session: Any, call: str, /) -> None:
@@ -203,8 +203,8 @@ class ClientThreads(Protocol):
         """A session has joined."""
         ...
 
-    def know(self, shim: McpSession, thread: str, /) -> None:
-        """A session serves this conversation."""
+    def bind_thread(self, shim: McpSession, thread: str, /) -> None:
+        """Note that a session serves this conversation."""
         ...
 
     def agent_of(self, thread: str, /) -> Agent | None:

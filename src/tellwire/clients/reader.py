@@ -29,7 +29,7 @@ UNREADABLE = b"\0"
 FRESH_S = 1.0
 """What was handed over within this is not in the file yet."""
 MARKS_MAX = 4_096
-"""So many texts are remembered for a session; of more, those that are settled are forgotten first."""
+"""How many texts are remembered for a session; settled ones are forgotten first."""
 TAIL_BYTES_MAX = 16 << 20
 """How far back the file is searched."""
 _BLOCK_BYTES = 64 << 10
@@ -78,7 +78,7 @@ class Mark:
         self.is_present, self.due = False, None
 
 
-class Follower:
+class FileFollower:
     """The whole lines that a growing file gained since the last look."""
 
     def __init__(self, path: str) -> None:
@@ -149,6 +149,7 @@ class Follower:
         self._rest.clear()
 
     def _new_lines(self, descriptor: int) -> Iterator[tuple[int, bytes]]:
+        """The lines that are complete by now, in chunks; one beyond the bound becomes `UNREADABLE`."""
         while chunk := os.pread(descriptor, _CHUNK_BYTES, self.position):
             place = self.position
             self.position += len(chunk)
@@ -175,10 +176,10 @@ class TranscriptReader:
     """The part of every reader that knows no client: which marks, which lines, and when."""
 
     evidence = "transcript"
-    """The word for what this reader's verdicts rest on."""
+    """The name of the evidence that this reader's verdicts rest on."""
 
     def __init__(self, path: str, *, clock: Callable[[], float] | None = None) -> None:
-        self._file = Follower(path)
+        self._file = FileFollower(path)
         self._clock = clock or time.time
         self._marks: dict[str, Mark] = {}
         self._doubted: list[Mark] = []
@@ -212,7 +213,7 @@ class TranscriptReader:
             known.expected_from = self._file.size()
 
     def lacks(self, mark: str, *, left: bool = False, unbegun: bool = False, stopped: bool = False) -> bool:
-        """The client rests, and the file as it stands shows nothing of the hand-over, nor ever will.
+        """The client is idle, and its file shows nothing of the hand-over and never will.
 
         `left`: its human has gone on to another conversation. `unbegun`: the text was to begin a turn, and
         no hook has told of one. `stopped`: its human interrupted the last turn.
@@ -229,7 +230,7 @@ class TranscriptReader:
                 self._catch_up()
         return left or not self._is_taken(known) or (stopped and self._is_withdrawn(known))
 
-    def stands(self, mark: str) -> bool:
+    def is_present(self, mark: str) -> bool:
         """A text with this mark is in the conversation already, and will be in its next request."""
         self.judge([mark])
         known = self._marks[mark]
@@ -384,7 +385,7 @@ def string(value: Any) -> str:
 
 
 def marks_in(value: Any, marks: Iterable[Mark]) -> list[Mark]:
-    """Those of the marks that stand in some text of this JSON value."""
+    """The marks that occur in some text of this JSON value."""
     wanted = list(marks)
     if not wanted:
         return []

@@ -21,10 +21,10 @@ from tellwire.clients.reader import decoded, listed, mapping, open_at_once, stri
 READ_BYTES_MAX = 32 << 20
 """Of a longer record only the end is read."""
 ASKED_BYTES_MAX = 256 << 10
-"""So far back the last question is looked for."""
+"""How far back the last question is searched for."""
 CALL_CHARS_MAX = 160
 
-Teller: TypeAlias = Callable[[Iterable[dict[str, Any]]], Iterator[Said]]
+EntryParser: TypeAlias = Callable[[Iterable[dict[str, Any]]], Iterator[Said]]
 
 # What clients put into a user's place without its having said anything.
 _HARNESS = re.compile(
@@ -40,7 +40,7 @@ _OURS = ("<peer-message ", "[tellwire: ")
 
 
 def told(at: float, who: Who, text: str) -> Iterator[Said]:
-    """A text that somebody said; what is the client's own or a hook's is told apart."""
+    """A text that somebody said; text of the client itself or of a hook is marked as such."""
     for put_in in _PUT_IN.finditer(text):
         yield Said(at, "note", html.unescape(put_in[1]).strip())
     text = _PUT_IN.sub("", text).strip()
@@ -76,10 +76,10 @@ def call_line(name: Any, given: Any) -> str:
 # -- reading and writing ------------------------------------------------------------------------------
 
 
-def last_asked(teller: Teller, path: str) -> str:
-    """What the model was asked last, by its user, a hook or a peer; empty if the record does not tell."""
+def last_asked(parse_entries: EntryParser, path: str) -> str:
+    """What the model was asked last, by its user, a hook or a peer; empty if the record does not have it."""
     try:
-        said = list(teller(read_entries(path, bytes_max=ASKED_BYTES_MAX))) if path else []
+        said = list(parse_entries(read_entries(path, bytes_max=ASKED_BYTES_MAX))) if path else []
     except OSError:
         return ""
     asked: list[str] = []
@@ -116,7 +116,7 @@ class Rendered(NamedTuple):
 
 
 def render(said: Iterable[Said], *, agent: str, since: float, chars: int) -> Rendered:
-    """The end of a conversation, so many characters at most, cut where an entry begins if one does."""
+    """The end of a conversation, at most `chars` long, cut at the start of an entry if possible."""
     kept = [each for each in said if each.at >= since]
     parts: list[str] = []
     for place, each in enumerate(kept):

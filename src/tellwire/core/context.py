@@ -12,7 +12,7 @@ import msgspec
 
 from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import Contact
-from tellwire.core.record.stored import Entry, FinalState, Header, Past, Query
+from tellwire.core.record.stored import Entry, FinalState, Header, Query, StoredPage, Talks
 from tellwire.protocol.events import AnyEvent, CallRefused
 from tellwire.protocol.operations.agents import PathRecord
 from tellwire.protocol.operations.asking import AskAgent
@@ -31,9 +31,9 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     beneath: bool = False
     """It runs beneath an agent: it takes over no name."""
     named: bool = False
-    """It was told which name to bear: the place does not decide."""
+    """Its name was chosen for it, and does not depend on its place."""
     chosen: bool = False
-    """Its own model chose that name, not whoever configured the client."""
+    """Its own model chose that name, not the person who configured the client."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,10 +77,12 @@ class Context(msgspec.Struct, kw_only=True):
     """Final receipts of a message, by recipient id."""
     records: Callable[[list[int]], list[MessageRecord]] = lambda _seqs: []
     """Whole messages with their bodies, in the order asked for."""
-    find: Callable[[Query], Past] = lambda _query: Past()
+    find: Callable[[Query], StoredPage] = lambda _query: StoredPage()
     """Messages of the past, newest first."""
     receipts: Callable[[list[int]], dict[int, dict[str, FinalState]]] = lambda _seqs: {}
     """Final receipts of several messages, by recipient id."""
+    talks: Callable[[int, int], Talks] = lambda _before, _limit: Talks([])
+    """Conversations below a message, by their last words, newest first."""
     entries: Callable[[int, int, int], list[Entry]] = lambda _after, _before, _limit: []
     """Events in order: the first behind `after` if it is set, else the last ones before `before`."""
     head: Callable[[], str] = lambda: ""
@@ -91,15 +93,15 @@ class Context(msgspec.Struct, kw_only=True):
     """Whether a process, as `pid.start`, still runs."""
     last_seen: Callable[[str], float] = lambda _agent: 0.0
     activity: Callable[[str], str] = lambda _agent: ""
-    """What an agent is doing, as far as its client tells."""
+    """What an agent is doing, as far as its client reports."""
     doing: Callable[[str], Doing] = lambda _agent: Doing()
-    """The same, with since when and what for."""
+    """The same, with since when, and what it waits for."""
     prompted: Callable[[str], bool] = lambda _agent: False
     """Whether an agent is in a turn that its human began."""
     paths: Callable[[str], list[PathRecord]] = lambda _agent: []
     """How mail gets into an agent's model, where its client is known."""
     contact: Callable[[str], Contact | None] = lambda _agent: None
-    """What is known now of the client of an agent that fetches its mail; None if it is handed to it."""
+    """What is known now of the client of an agent that fetches its mail; None if mail is pushed to it."""
     kept: Mapping[str, int] = {}
     """Bytes of messages that are stored, by the id of their sender."""
     claimed: Callable[[str], list[int]] = lambda _agent: []
@@ -107,9 +109,10 @@ class Context(msgspec.Struct, kw_only=True):
 
 
 class Doing(NamedTuple):
-    """What an agent is doing, as far as its client or program tells; never stored."""
+    """What an agent is doing, as far as its client or program reports; never stored."""
 
-    word: str = ""
+    activity: str = ""
+    """`busy`, `idle`, `waiting`, `errored`, or empty if unknown."""
     since: float = 0.0
     """By the wall clock."""
     wants: str = ""
@@ -117,7 +120,7 @@ class Doing(NamedTuple):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What a command comes to: an answer, and the facts that make it true."""
+    """The result of a command: its reply, and the events that make it true."""
 
     reply: Any = None
     events: list[AnyEvent] = []
@@ -132,7 +135,7 @@ class OfferWaiting(msgspec.Struct, frozen=True):
 
 
 class ExpireDue(msgspec.Struct, frozen=True):
-    """Command: let what waited too long expire, and tell the senders."""
+    """Command: let what waited too long expire, and notify the senders."""
 
 
 class FetchFor(msgspec.Struct, frozen=True):
@@ -280,7 +283,7 @@ class ForgetAbsent(msgspec.Struct, frozen=True):
 
 
 class TellOverdue(msgspec.Struct, frozen=True):
-    """Command: tell listeners of agents from which nothing was heard for too long."""
+    """Command: notify the listeners of agents that were silent for too long."""
 
 
 class NoteRefusals(msgspec.Struct, frozen=True):

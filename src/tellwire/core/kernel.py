@@ -46,7 +46,7 @@ from tellwire.core.links import links, listeners, turns
 from tellwire.core.links.session_end import with_session_end
 from tellwire.core.mail import fetching, receipts, send, topics
 from tellwire.core.operator import needs
-from tellwire.core.record import audit, explain, history, overview, threads
+from tellwire.core.record import audit, explain, history, overview, talks, threads
 from tellwire.core.state import State
 from tellwire.protocol import events
 from tellwire.protocol.errors import TellwireError
@@ -70,7 +70,7 @@ from tellwire.protocol.operations.base import AGENT, Operation
 from tellwire.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
 from tellwire.protocol.operations.explain import ExplainMessage, GetMessage, ReadThread
 from tellwire.protocol.operations.feed import Overview, ReportActivity, WatchFeed
-from tellwire.protocol.operations.history import ReadHistory, SearchMessages
+from tellwire.protocol.operations.history import ListConversations, ReadHistory, SearchMessages
 from tellwire.protocol.operations.links import (
     AddMember,
     CloseLink,
@@ -162,6 +162,7 @@ DECIDERS: dict[type, Decider] = {
     GetMessage: explain.decide_get_message,
     ExplainMessage: explain.decide_explain,
     ReadThread: threads.decide_thread,
+    ListConversations: talks.decide_conversations,
     ReadHistory: history.decide_history,
     SearchMessages: history.decide_search,
     ReadAudit: audit.decide_audit,
@@ -290,7 +291,7 @@ def check_caller(operation: Operation[Any], context: Context) -> None:
     if context.caller.adrift and AGENT not in operation.callers:
         raise TellwireError(
             "forbidden",
-            f"This program may have been started by an agent, so it may not call {operation.word()}.",
+            f"This program may have been started by an agent, so it may not call {operation.wire_name()}.",
             "Run the command in a terminal.",
         )
     if context.caller.kind in operation.callers:
@@ -298,4 +299,4 @@ def check_caller(operation: Operation[Any], context: Context) -> None:
     if "agent" in operation.callers:
         raise TellwireError("not_registered", "This connection has no agent.")
     who = "An agent" if context.caller.kind == AGENT else "A program that no person runs at a terminal"
-    raise TellwireError("forbidden", f"{who} may not call {operation.word()}.")
+    raise TellwireError("forbidden", f"{who} may not call {operation.wire_name()}.")

@@ -1,4 +1,4 @@
-"""All that the broker knows in memory. Only `apply_*` functions change it; a snapshot is its whole.
+"""Everything that the broker knows in memory. Only `apply_*` functions change it; a snapshot is its whole.
 
 What is `pending` or `delivered` lives here. A receipt in a final state does not: the store's journal and
 the table derived from it tell about the past.
@@ -30,11 +30,13 @@ class Receipt(msgspec.Struct, gc=False):
     seen_by: str = ""
     """A session that ended without evidence and may have shown the message."""
     weak: bool = False
-    """It begins no turn."""
+    """It does not start a turn."""
     quotes: bool = False
     """Nobody sent it, but the words are an agent's, and are framed as such."""
     hops: int = 0
     """How many turns in a row, each begun by a message of the one before, led to it."""
+    since: float = 0.0
+    """When it began to wait, or was handed over, by the wall clock; 0 in what an earlier version wrote."""
 
 
 class Request(msgspec.Struct, gc=False):
@@ -96,6 +98,7 @@ class Link(msgspec.Struct, kw_only=True):
     """Turns used since a person's last word."""
     bare: str = ""
     """Who said the last thing, if that was nothing but an acknowledgement."""
+    paused_at: float = 0.0
 
     def here(self) -> list[str]:
         """The ids of the current members."""
@@ -151,7 +154,7 @@ class Agent(msgspec.Struct, kw_only=True):
     noticed: int = 0
     """How many of them were notices of the broker's own."""
     hops: int = 0
-    """The same of its turn under way; below 0 if new work began that."""
+    """The same for the current turn; below 0 if new work started it."""
     checkpoint: int = 0
     """The turn that ends as this one counts down to 0 is a checkpoint, and is not reported; 0 if none is."""
     links: dict[str, None] = {}
@@ -163,7 +166,7 @@ class Agent(msgspec.Struct, kw_only=True):
     listens: dict[str, None] = {}
     """The ids of agents whose turns it wants to hear of."""
     due: float = 0.0
-    """Since when its listeners wait for the end of a turn, on the awake clock; below 0: they were told."""
+    """Since when its listeners wait for the end of a turn, on the awake clock; below 0: notified."""
 
     def is_muted(self, now: float) -> bool:
         """Whether it must not be woken now."""
@@ -178,7 +181,7 @@ class Agent(msgspec.Struct, kw_only=True):
         )
 
     def has_reserve(self, size: int, limits: Limits, *, more: int = 0) -> bool:
-        """The same for what is told nowhere else: others cannot fill the whole inbox against it."""
+        """The same for notices that nothing else reports: other mail cannot fill the whole inbox."""
         messages_max = limits.operator_messages_max if self.name == OPERATOR else limits.mailbox_messages_max
         bytes_max = limits.mailbox_bytes_max + limits.reserve_bytes_max
         return (
@@ -222,7 +225,7 @@ class Child(msgspec.Struct, kw_only=True):
     asked: bool = False
     """It is there for one question: its first final words are the answer, and then it ends."""
     unheard: bool = False
-    """Its parent had no room for what it said last, and has to be told where to find it."""
+    """Its parent had no room for what it said last, and has to learn where to find it."""
 
 
 class EndedChild(msgspec.Struct, frozen=True):
@@ -264,7 +267,7 @@ class State(msgspec.Struct, kw_only=True):
     ended: dict[str, EndedChild] = {}
     """The last children that ended, by their own ids, oldest first."""
     children_of: dict[str, dict[str, None]] = msgspec.field(default_factory=dict, name="offspring")
-    """From an agent's id to those of its children and of theirs, as far as it was told."""
+    """From an agent's id to those of its descendants, as far as it was notified of them."""
 
     asked: dict[int, Question] | msgspec.UnsetType = msgspec.UNSET
     """What the operator was asked and has not answered, read or not, by message; unset if nobody did."""
@@ -281,11 +284,11 @@ class State(msgspec.Struct, kw_only=True):
         """The agent that has this name now."""
         return self.agents.get(self.names.get(name.lower(), ""))
 
-    def reach(self, word: str) -> Agent | None:
-        """The agent that a message to `word` is for: of that name, or once of that name; `id:a2` is an id."""
-        if word.startswith(ID):
-            return self.agents.get(word[len(ID) :])
-        lower = word.lower()
+    def reach(self, address: str) -> Agent | None:
+        """The agent that a message to `address` is for: by its name, a former name, or an id as `id:a2`."""
+        if address.startswith(ID):
+            return self.agents.get(address[len(ID) :])
+        lower = address.lower()
         return self.agents.get(self.names.get(lower) or self.former.get(lower) or "")
 
     def waiting(self) -> int:

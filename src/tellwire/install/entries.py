@@ -42,7 +42,7 @@ def has(document: Any, entry: Entry) -> bool:
 
 
 def well_grouped(document: Any, entry: Hooks) -> bool:
-    """Whether our hooks of an event are so many as they should be, in groups that say what they should."""
+    """Whether an event has exactly our hooks, in groups with the right fields."""
     groups = listed_at(reach(document, entry.path))
     says = [group for group in entry.groups for _ in group["hooks"]]
     there = [groups[number] for number, _, _ in our_hooks(document, entry.event)]

@@ -103,7 +103,7 @@ def make_folders(path: str) -> list[str]:
 
 
 def backup_name(path: str) -> str:
-    """A free name beside a file.
+    """A free name next to a file.
 
     Raises:
         TellwireError: `limit_exceeded`: there are too many already.

@@ -32,7 +32,7 @@ class FileFormat(Protocol):
         ...
 
     def source_at(self, text: str, path: tuple[str, ...]) -> str:
-        """The source text of what stands at a path."""
+        """The source text of the value at a path."""
         ...
 
     def shapes(self, text: str, paths: Sequence[tuple[str, ...]]) -> dict[str, str]:

@@ -32,7 +32,7 @@ def former_home(env: Mapping[str, str]) -> str:
 
 
 def load_former_records(env: Mapping[str, str]) -> Records:
-    """What was written under the former name; nothing if that cannot be told."""
+    """What was written under the former name; nothing if that is unknown."""
     try:
         return load_records(former_home(env))
     except (TellwireError, OSError):
@@ -64,7 +64,7 @@ def find_former(target: Target, document: Any) -> tuple[Entry, ...]:
 
 
 def former_plugins(targets: Sequence[Target]) -> list[str]:
-    """Plugins of the former name beside ours."""
+    """Plugins of the former name next to ours."""
     found: list[str] = []
     for target in targets:
         folder, name = os.path.split(target.path)

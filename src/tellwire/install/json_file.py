@@ -63,7 +63,7 @@ class JsonText:
         return _reshape(text, {} if record is None else record.shapes)
 
     def source_at(self, text: str, path: tuple[str, ...]) -> str:
-        """The text of what stands at a path; empty if nothing does."""
+        """The text of the value at a path; empty if there is none."""
         if not _is_something(text) or reach(self.load(text), path) is None:
             return ""
         return jsonc.source_at(text, path)

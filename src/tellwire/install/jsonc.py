@@ -16,7 +16,7 @@ INDENT_MAX = 8
 Key: TypeAlias = str | int
 Path: TypeAlias = tuple[Key, ...]
 Span: TypeAlias = tuple[int, int, str]
-"""From, to, and what stands there instead."""
+"""From, to, and the replacement."""
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -90,7 +90,7 @@ class Parser:
         if sign in ("{", "["):
             if depth >= DEPTH_MAX:
                 raise self._bad("brackets are nested too deeply")
-            return self._container(sign == "{", depth)
+            return self._container(depth, is_object=sign == "{")
         pattern = _STRING if sign == '"' else _WORD
         node = Node(self.at, self._scalar(pattern))
         node.end = self.at
@@ -107,7 +107,7 @@ class Parser:
         self.at = found.end()
         return value
 
-    def _container(self, is_object: bool, depth: int) -> Node:
+    def _container(self, depth: int, *, is_object: bool) -> Node:
         closing = "}" if is_object else "]"
         node = Node(self.at, {} if is_object else [])
         self.at += 1
@@ -121,13 +121,13 @@ class Parser:
                 return node
             if node.parts and node.parts[-1].comma < 0:
                 raise self._bad(f"a comma or {closing!r} is missing")
-            node.parts.append(self._part(node, is_object, depth))
+            node.parts.append(self._part(node, depth, is_object=is_object))
             self._skip()
             if self.text[self.at : self.at + 1] == ",":
                 node.parts[-1].comma = self.at
                 self.at += 1
 
-    def _part(self, node: Node, is_object: bool, depth: int) -> Node:
+    def _part(self, node: Node, depth: int, *, is_object: bool) -> Node:
         place = self.at
         key: Key = len(node.parts)
         if is_object:
@@ -186,7 +186,7 @@ def find(text: str, node: Node, path: Path) -> Node | None:
     """The node at a path; None if there is none.
 
     Raises:
-        BadTextError: a key of the path stands twice, so that nobody can say which one counts.
+        BadTextError: a key of the path occurs twice, so that it is unclear which one counts.
     """
     for key in path:
         found = [part for part in node.parts if part.key == key]
@@ -211,7 +211,7 @@ def replace(text: str, path: Path, value: Any) -> str:
 
 
 def put_back(text: str, path: Path, source: str) -> str:
-    """Put a text that stood at a path there again."""
+    """Restore an earlier text at a path."""
     node = _at(text, parse(text), path)
     return _change(text, [(node.start, node.end, source)])
 
@@ -239,7 +239,7 @@ def insert(text: str, path: Path, value: Any) -> str:
     Containers that are missing are made.
 
     Raises:
-        BadTextError: what should hold it is neither object nor array, or stands twice.
+        BadTextError: what should hold it is neither object nor array, or occurs twice.
     """
     root = parse(text)
     holder = root
@@ -336,7 +336,7 @@ def _format(text: str, value: Any, *, indent: str, lined: bool) -> str:
 
 
 def _is_lined(text: str, holder: Node) -> bool:
-    """Whether the parts stand on lines of their own."""
+    """Whether the parts are on lines of their own."""
     return not holder.parts or "\n" in text[holder.start : holder.parts[0].place]
 
 

@@ -198,7 +198,7 @@ def _holders(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
 
 
 def _previous(target: Target, text: str, document: Any) -> dict[str, str]:
-    """What stands in the place of our entries and is not ours."""
+    """What is in the place of our entries and is not ours."""
     found: dict[str, str] = {}
     for entry in target.entries:
         if isinstance(entry, MemberEntry | Rule) and not _looks_ours(reach(document, entry.path)):
@@ -218,7 +218,7 @@ def _looks_ours(value: Any) -> bool:
 
 
 def _with_recorded(client: Client, targets: Sequence[Target], records: Records) -> list[Target]:
-    """The targets, and files beside them that were the target once."""
+    """The targets, and files next to them that were the target once."""
     paths = {os.path.realpath(target.path) for target in targets}
     beside = [
         msgspec.structs.replace(target, path=record.path)
@@ -329,7 +329,7 @@ def _prove(target: Target, before: Any, text: str, *, installed: bool, record: R
 def _foreign(document: Any, target: Target) -> Any:
     rest = foreign(document, target.entries)
     for entry in target.entries:
-        # A word that stood for all keys, and is now one of them.
+        # A string that meant all keys, and is now one of them.
         if isinstance(entry, Rule) and isinstance(rest.get(entry.path[0]), dict):
             rules = rest[entry.path[0]]
             if set(rules) == {"*"}:

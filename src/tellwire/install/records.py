@@ -35,7 +35,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     made: tuple[tuple[str, ...], ...] = ()
     """Objects and lists that were not there."""
     previous: dict[str, str] = {}
-    """What stood in the place of an entry, as text."""
+    """What was in the place of an entry before, as text."""
     shapes: dict[str, str] = {}
     """How the file wrote what its format cannot give back by itself; see `FileFormat.shapes`."""
     folders: tuple[str, ...] = ()

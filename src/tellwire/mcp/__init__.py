@@ -1,4 +1,4 @@
 """The MCP door: shims, their sessions, and the server of the official SDK that runs on their lines.
 
-Imports `clients`, `broker`, `core`, `protocol` and `system`; never `sessions` or `children`.
+Imports `clients`, `broker`, `core`, `protocol`, `relay` and `system`; never `sessions` or `children`.
 """

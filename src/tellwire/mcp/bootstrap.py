@@ -3,10 +3,10 @@
 Loading takes half a second, more on a busy machine, and some clients wait no longer than one for a server's
 tools: their first turn would go without. A session begins with the same few questions, and their answers are
 known: the handshake, the list of tools, a ping. They are given here, exactly as the SDK gives them (a test
-compares); the SDK is told of the handshake when it is there. Anything else, or unusual, waits for it.
+compares); the SDK gets the handshake when it is loaded. Anything else, or unusual, waits for it.
 
 The same answers are left in the home for shims that get none from a broker (`relay/alone` reads them). Those
-name no agent and no label: who joins later is told by its next result.
+name no agent and no label: a session that joins later gets them with its next result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tellwire.mcp.dialects import DIALECTS
 from tellwire.mcp.dialects.tool import Tool, tools_of
 from tellwire.mcp.forms import form_of
 from tellwire.mcp.instructions import instructions
-from tellwire.mcp.membership import Membership
+from tellwire.mcp.membership import SessionMembership
 from tellwire.mcp.session import ShimSession
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ALL, CORE, ShimLine
@@ -52,14 +52,14 @@ STAMP = {
 class HandshakeResponder:
     """What one session hears before the SDK is loaded."""
 
-    def __init__(self, session: ShimSession, membership: Membership) -> None:
+    def __init__(self, session: ShimSession, membership: SessionMembership) -> None:
         self._session = session
         self._membership = membership
         self._dialect = DIALECTS[session.hello.dialect]
         self._is_open = False
         """The handshake is done."""
         self.handshake: list[ShimLine] = []
-        """Lines that the SDK has to be told of."""
+        """Lines that the SDK has to get later."""
 
     async def run(self, loading: asyncio.Task[Any]) -> None:
         """Answer what can be answered, in order, until the SDK is loaded or something else comes."""
@@ -150,7 +150,9 @@ class HandshakeResponder:
     def _instructions(self) -> str:
         agent = self._session.agent
         name = "" if agent is None else agent.name
-        label = self._membership.tell_label(shown=self._membership.client.shows and self._dialect.labels)
+        label = self._membership.label_for_instructions(
+            shown=self._membership.client.shows and self._dialect.labels
+        )
         return instructions(self._dialect, name, self._membership.note if name else "", label)
 
 

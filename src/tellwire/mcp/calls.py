@@ -18,7 +18,7 @@ from tellwire.mcp.dialects.answer import Answer, refusal, say_reply, with_waitin
 from tellwire.mcp.dialects.tellwire import Voice
 from tellwire.mcp.dialects.tool import Dialect, Tool, tools_of
 from tellwire.mcp.forms import form_of
-from tellwire.mcp.membership import Membership
+from tellwire.mcp.membership import SessionMembership
 from tellwire.mcp.session import ShimSession
 from tellwire.paths import canonical
 from tellwire.protocol.errors import TellwireError
@@ -59,7 +59,7 @@ Progress = Callable[[float, float, str], Awaitable[None]]
 
 
 class Ask(NamedTuple):
-    """One tool call as it came."""
+    """One tool call, as the client sent it."""
 
     number: int
     birth_us: int
@@ -69,10 +69,10 @@ class Ask(NamedTuple):
 
 
 class Calls:
-    """The tools of one session."""
+    """Runs the tool calls of one session."""
 
     def __init__(
-        self, session: ShimSession, membership: Membership, dialect: Dialect, limits: Limits
+        self, session: ShimSession, membership: SessionMembership, dialect: Dialect, limits: Limits
     ) -> None:
         self._session = session
         self._membership = membership
@@ -216,7 +216,7 @@ class Calls:
             )
             record: AgentRecord = await self._session.ask(changes)
             if record.name.lower() != operation.name.lower():
-                self._membership.tell(
+                self._membership.add_note(
                     f"{operation.name!r} is in use by a live agent; you are {record.name!r}."
                 )
         return f2.say_registered(await self._membership.ensure())
@@ -243,7 +243,7 @@ class Calls:
         voice = Voice(self._dialect.reply_with, crosses)
         if agent is None or not self._dialect.labels:
             return voice
-        return voice._replace(label=judge.labels.word(agent), told=judge.labels.knows(agent))
+        return voice._replace(label=judge.labels.label_of(agent), told=judge.labels.has_rule(agent))
 
     def _counted(self, answer: Answer, voice: Voice) -> Answer:
         agent, judge = self._session.agent, self._session.judge
@@ -259,6 +259,7 @@ class Calls:
         return self._say_own(operation, reply)
 
     def _say_own(self, operation: Operation[Any], reply: Any) -> Answer:
+        """Render a reply in our own dialect, by the type of the reply."""
         agent = self._session.agent
         me = "" if agent is None else agent.name
         now, voice = self._session.mesh.state.now, self._voice()

@@ -22,7 +22,7 @@ from tellwire.broker.ports import SessionMesh
 from tellwire.broker.registrations import Connections, Visit
 from tellwire.core.context import EndSession
 from tellwire.mcp.bootstrap import HandshakeResponder, save_first_answers
-from tellwire.mcp.membership import Membership, SessionThreads
+from tellwire.mcp.membership import SessionMembership, SessionThreads
 from tellwire.mcp.session import EvidenceJudge, ShimSession, ShimTimes
 from tellwire.protocol.relay import ShimLine
 from tellwire.system.processes import is_alive
@@ -35,9 +35,11 @@ IMPORT_SWITCH_S = 0.0005
 
 
 class Serving(Protocol):
-    """The module that has the SDK in it."""
+    """The module that imports the SDK."""
 
-    async def serve(self, session: ShimSession, membership: Membership, handshake: list[ShimLine]) -> None:
+    async def serve(
+        self, session: ShimSession, membership: SessionMembership, handshake: list[ShimLine]
+    ) -> None:
         """Be the MCP server of one session until its connection ends."""
         ...
 
@@ -70,7 +72,7 @@ class ShimDoor:
         self._tasks = Tasks()
 
     def admit(self, visit: Visit) -> None:
-        """Take a shim's connection over."""
+        """Serve a connection that greeted as a shim."""
         if visit.hello.shim is None:
             raise AssertionError("not a shim")
         session = ShimSession(
@@ -92,12 +94,12 @@ class ShimDoor:
         self._tasks.run(self._serve(session))
 
     async def drain(self) -> None:
-        """The broker stops: let the calls under way be answered, for a moment."""
+        """The broker stops: let open calls be answered, for a moment."""
         await self._tasks.drain(self._times.stop_s)
 
     async def _serve(self, session: ShimSession) -> None:
         try:
-            membership = Membership(session, self._threads)
+            membership = SessionMembership(session, self._threads)
             responder = HandshakeResponder(session, membership)
             loading = self._load()
             if not loading.done() and session.known() is None:

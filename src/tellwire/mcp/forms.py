@@ -23,9 +23,11 @@ class Form:
     def __init__(self, tool: Tool) -> None:
         fields = {field.name: field for field in msgspec.structs.fields(tool.operation)}
         self.tool = tool
-        self.types = {each.word: _type_schema(fields[each.field].type) for each in tool.arguments}
-        self.fields = {each.word: each.field for each in tool.arguments}
-        self.needed = [each.word for each in tool.arguments if each.needed or fields[each.field].required]
+        self.types = {each.public_name: _type_schema(fields[each.field].type) for each in tool.arguments}
+        self.fields = {each.public_name: each.field for each in tool.arguments}
+        self.needed = [
+            each.public_name for each in tool.arguments if each.needed or fields[each.field].required
+        ]
         self.known = [*self.fields, WAIT] if tool.waits else list(self.fields)
         self.choices = {word: schema["enum"] for word, schema in self.types.items() if "enum" in schema}
 
@@ -33,10 +35,10 @@ class Form:
         """The JSON schema of the arguments, short: every client sends it to its model."""
         properties: dict[str, Any] = {}
         for argument in self.tool.arguments:
-            schema = dict(argument.schema or self.types[argument.word])
+            schema = dict(argument.schema or self.types[argument.public_name])
             if argument.doc:
                 schema["description"] = argument.doc.replace(ANY_CLIENT, KINDS)
-            properties[argument.word] = schema
+            properties[argument.public_name] = schema
         if self.tool.waits:
             doc = f"Hold the call for up to {WAIT_S_MAX:.0f} seconds until something comes."
             properties[WAIT] = {"type": "number", "description": doc}
@@ -121,6 +123,6 @@ def _wait(value: Any) -> float | None:
 def _explain(tool: Tool, text: str) -> str:
     """A validation error in the caller's own words for the fields."""
     for argument in tool.arguments:
-        text = text.replace(f"$.{argument.field}`", f"{argument.word}`")
-        text = text.replace(f"`{argument.field}`", f"`{argument.word}`")
+        text = text.replace(f"$.{argument.field}`", f"{argument.public_name}`")
+        text = text.replace(f"`{argument.field}`", f"`{argument.public_name}`")
     return f"{tool.name}: {text[:EXPLANATION_LENGTH_MAX]}."

@@ -1,4 +1,4 @@
-"""What an MCP client is told at the start: the protocol, for a model that has never heard of it."""
+"""The instructions that an MCP client gets at the start, for a model that does not know tellwire."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FIRST = "First register_agent(name, type, capabilities)."
 
 
 def instructions(dialect: Dialect, name: str, note: str = "", label: str = "") -> str:
-    """The server's instructions for one session; `label` is the word that ends peers' messages in it."""
+    """The server's instructions for one session; `label` ends peers' messages in it."""
     if not dialect.joins:
         name = f"You are registered as {name}; register_agent changes that." if name else _FIRST
     ends = _ENDS.format(label=label) if label and dialect.labels else ""

@@ -30,16 +30,16 @@ class SessionThreads(Protocol):
         """The agent that a conversation is, if that is known for certain."""
         ...
 
-    def joined(self, session: Membership, /) -> None:
+    def joined(self, session: SessionMembership, /) -> None:
         """A session has joined."""
         ...
 
-    def know(self, session: Membership, thread: str, /) -> None:
+    def bind_thread(self, session: SessionMembership, thread: str, /) -> None:
         """A session serves this conversation."""
         ...
 
 
-class Membership:
+class SessionMembership:
     """Whether and as which agent one session takes part: joins it to its agent, and again after a restart."""
 
     def __init__(self, session: ShimSession, threads: SessionThreads) -> None:
@@ -50,7 +50,7 @@ class Membership:
         self._parent = ""
         """Of a sub-agent: the conversation that started it."""
         self.note = ""
-        """Says so if the name is not the one asked for; told once."""
+        """A note for the model if the name is not the one asked for."""
 
     @property
     def is_met(self) -> bool:
@@ -62,12 +62,12 @@ class Membership:
         if info is not None and not self._info:
             self._info = info
 
-    def tell(self, note: str) -> None:
-        """Have the model told this of its name, once."""
+    def add_note(self, note: str) -> None:
+        """Give the model this note about its name, once."""
         self.note = note
 
     def take_note(self) -> str:
-        """What the model has to be told of its name; from now on it was."""
+        """What the model has to be told about its name; returned once."""
         note, self.note = self.note, ""
         return note
 
@@ -91,12 +91,12 @@ class Membership:
         """Whether its connection has ended."""
         return self._session.connection.leaving
 
-    def hear(self, number: int, params: Any, conversation: str) -> None:
+    def note_call(self, number: int, params: Any, conversation: str) -> None:
         """A tool call came in a conversation; one that tellwire had the client make is not the model's."""
         meta = cast("dict[str, Any]", params).get("_meta") if isinstance(params, dict) else None
         self._parent = parent_of(meta) or self._parent
         if conversation:
-            self._threads.know(self, conversation)
+            self._threads.bind_thread(self, conversation)
         if not isinstance(meta, dict) or PROBE not in meta:
             self._session.note_call(number, conversation)
 
@@ -105,8 +105,8 @@ class Membership:
         """Whether a sub-agent speaks here, in the name of its main conversation."""
         return bool(self._parent and self._session.caller.agent) and not self._session.caller.is_own_client
 
-    def tell_label(self, *, shown: bool) -> str:
-        """The word that ends peers' messages in this session, for its instructions; empty if there is none.
+    def label_for_instructions(self, *, shown: bool) -> str:
+        """The label that ends peers' messages in this session, for its instructions; empty if there is none.
 
         `shown`: the client puts them before its model, so that the rule is known from now on.
         """
@@ -114,10 +114,10 @@ class Membership:
         if agent is None:
             return ""
         if self._session.hello.alone:
-            self._session.judge.labels.forget(agent.id)  # what is told here reaches nobody
+            self._session.judge.labels.forget(agent.id)  # these instructions reach nobody
         elif shown:
-            self._session.judge.labels.tell(agent)
-        return self._session.judge.labels.word(agent)
+            self._session.judge.labels.note_rule(agent)
+        return self._session.judge.labels.label_of(agent)
 
     @property
     def gets_mail_by_itself(self) -> bool:
@@ -195,6 +195,7 @@ class Membership:
     async def _register(
         self, *, name: str, kind: str, capabilities: list[str] | None, resume: str = "", owns: bool = False
     ) -> Registered:
+        """Register the session as an agent that fetches its mail, and keep the broker's note."""
         session = self._session
         metadata = {"cwd": session.hello.cwd, "version": str(self._info.get("version", ""))[:64]}
         reply: Registered = await session.ask(

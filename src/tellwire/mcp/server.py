@@ -27,7 +27,7 @@ from tellwire.mcp.bootstrap import describe
 from tellwire.mcp.calls import Ask, Calls
 from tellwire.mcp.dialects import DIALECTS
 from tellwire.mcp.instructions import instructions
-from tellwire.mcp.membership import Membership
+from tellwire.mcp.membership import SessionMembership
 from tellwire.mcp.session import ShimSession
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.relay import ShimLine
@@ -47,7 +47,7 @@ _ID = re.compile(_WORD)
 _LAST_ID = re.compile(_WORD + rb"\s*\}\s*$")
 
 
-async def serve(session: ShimSession, membership: Membership, handshake: list[ShimLine]) -> None:
+async def serve(session: ShimSession, membership: SessionMembership, handshake: list[ShimLine]) -> None:
     """Be the MCP server of one session until its connection ends; `handshake` was answered already."""
     await Gateway(session, membership).run(handshake)
 
@@ -73,7 +73,7 @@ class ReadStream:
         self._news.set()
 
     def close(self) -> None:
-        """There will be no more."""
+        """End the stream: no more messages follow."""
         self._closed = True
         self._news.set()
 
@@ -97,7 +97,7 @@ class ReadStream:
         return await self.receive()
 
     async def aclose(self) -> None:
-        """The SDK is done with it."""
+        """Called by the SDK when it has ended the stream."""
         self.close()
 
     async def __aenter__(self) -> Self:
@@ -119,7 +119,7 @@ class WriteStream:
         self._gateway = gateway
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Say something to the client."""
+        """Send a message of the SDK to the client."""
         self._gateway.say(item)
 
     async def aclose(self) -> None:
@@ -134,13 +134,13 @@ class WriteStream:
         exc_val: BaseException | None,
         exc_tb: TracebackType | None,
     ) -> None:
-        """Nothing to close."""
+        """Leave the connection open: it is the session's."""
 
 
 class Gateway:
     """Between one shim's numbered lines and the SDK's messages."""
 
-    def __init__(self, session: ShimSession, membership: Membership) -> None:
+    def __init__(self, session: ShimSession, membership: SessionMembership) -> None:
         self._session = session
         self._dialect = DIALECTS[session.hello.dialect]
         self._membership = membership
@@ -212,7 +212,7 @@ class Gateway:
             await self._meet(message)
             key = str(message.id)
             if message.method == "tools/call":
-                self._membership.hear(line.number, message.params, _conversation(message.params))
+                self._membership.note_call(line.number, message.params, _conversation(message.params))
             asked = Asked(line, message.method)
             self._open[key].append(asked)
             self._last.renew(key, (line.number, call_id(line, key)))
@@ -279,8 +279,10 @@ class Gateway:
             log.warning("a session could not join: %s", error)
             return
         if self._session.hello.alone and not self._membership.note:
-            self._membership.tell(f"You are {agent.name!r}.")  # which its instructions could not tell
-        label = self._membership.tell_label(shown=self._membership.client.shows and self._dialect.labels)
+            self._membership.add_note(f"You are {agent.name!r}.")  # which its instructions could not tell
+        label = self._membership.label_for_instructions(
+            shown=self._membership.client.shows and self._dialect.labels
+        )
         text = instructions(self._dialect, agent.name, self._membership.note, label)
         self._server.instructions = self._options.instructions = text
 
@@ -362,6 +364,7 @@ class Gateway:
         return types.ListToolsResult(tools=tools)
 
     async def _call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """Run a tool call of the SDK; a refusal is a result with `is_error`, for the model to read."""
         tool = self._calls.tools.get(params.name)
         if tool is None:
             raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool: {params.name[:100]}")

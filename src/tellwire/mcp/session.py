@@ -65,11 +65,11 @@ class ShimTimes(msgspec.Struct, frozen=True, kw_only=True):
     look_s: float = 0.02
     """Between two looks whether it has."""
     stop_s: float = 2.0
-    """How long a broker that stops waits for calls under way to be answered."""
+    """How long a broker that stops waits for open calls to be answered."""
     farewell_s: float = 3.0
     """How long what is open may take to be answered when the client ends."""
     fresh_s: float = 5.0
-    """A client that said nothing for so long is looked at."""
+    """After this long without a line, the client's process is checked."""
     judge_s: float = 2.0
     """How long tmux is waited for when it has to tell who looks at a client."""
     beat_s: float = 5.0
@@ -92,7 +92,7 @@ class EvidenceJudge(Protocol):
 
     @property
     def labels(self) -> Labels:
-        """The secret words that end peers' messages in each session."""
+        """The secret labels that end peers' messages in each session."""
         ...
 
     def adopt(self, agent: str, call: str, ids: list[str]) -> bool:
@@ -104,7 +104,7 @@ class EvidenceJudge(Protocol):
         ...
 
     def mail(self, agent: str) -> None:
-        """Mail waits for an agent."""
+        """Handle that mail waits for an agent."""
         ...
 
     async def settle(self, agent: str) -> None:
@@ -323,7 +323,7 @@ class FetchEvidence:
                     self.written.add(number)
 
     def add(self, number: int, fetched: FetchedCall) -> None:
-        """Call `number` hands messages out."""
+        """Note that call `number` hands messages out."""
         self._fetched[number] = fetched
 
     def ids_of(self, number: int) -> list[str]:
@@ -362,12 +362,12 @@ class MailNews:
         return bool(self._waiters)
 
     def announce(self) -> None:
-        """Mail has come."""
+        """Count new mail, and wake the held calls."""
         self.count += 1
         self.wake()
 
     def wake(self) -> None:
-        """Have the held calls look again."""
+        """Wake the held calls, so that they check again."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

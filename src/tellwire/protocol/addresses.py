@@ -6,6 +6,7 @@ Owns the grammar only. Whether anyone answers to an address is decided in the co
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tellwire.protocol.errors import TellwireError
@@ -24,6 +25,8 @@ An id may name the machine that keeps the link, as `l4f2k@desk`.
 """
 ID = "id:"
 """What the address of an agent by its id begins with; no name holds a colon."""
+TOPIC, PAIR, SEVERAL = "topic:", "pair:", "several:"
+"""What the keys of conversations begin with; that of a link is its address."""
 RESERVED = frozenset({BROADCAST, OPERATOR, SYSTEM, FORMER, "all", "everyone", "system", "user", "self", "me"})
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_])?")
@@ -123,3 +126,17 @@ def parse_address(text: str) -> Address:
 def shorten(text: str, length_max: int = 40) -> str:
     """Quote foreign text for an error message: printable, and never long."""
     return repr(text if len(text) <= length_max else text[: length_max - 1] + "…")
+
+
+def conversation_of(sender: str, recipients: Iterable[str], to: str) -> str:
+    """The conversation that a message belongs to, by the ids of its parties and where it was addressed.
+
+    `link:l4`, `topic:#builds`, `pair:a1 a2`, or `several:a1` for what one agent sent to more than one.
+    """
+    link = link_of(to)
+    if link:
+        return f"{LINK}{link}"
+    if to.startswith("#"):
+        return f"{TOPIC}{to}"
+    parties = sorted({sender, *recipients} - {""}, key=lambda agent: (len(agent), agent))
+    return f"{PAIR}{' '.join(parties)}" if len(parties) <= 2 else f"{SEVERAL}{sender}"

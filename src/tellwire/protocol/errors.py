@@ -1,4 +1,4 @@
-"""Every way a call can be refused, in one table: code, HTTP status, exit code, default advice.
+"""Every reason to refuse a call, in one table: code, HTTP status, exit code, default advice.
 
 An *outcome* (a send that is `denied` or `queued`) is a reply, not an error. An error means that the
 operation could not run. Codes are part of the protocol: they are added, never changed in meaning.
@@ -37,7 +37,7 @@ ERRORS: dict[str, ErrorRow] = {
     "limit_exceeded": ErrorRow(413, 65, "Ask for less, or split it into several calls."),
     "confirmation_needed": ErrorRow(409, 75, "To go ahead, call again with `confirm`."),
     "conflict": ErrorRow(409, 65, "Use a new request id for a new message."),
-    # who asks
+    # the caller
     "not_registered": ErrorRow(403, 77, "Register first: `tellwire.connect(NAME)` does it."),
     "forbidden": ErrorRow(403, 77, "Ask the agent itself, or the operator at a terminal."),
     "session_replaced": ErrorRow(

@@ -24,6 +24,7 @@ from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations import OPERATIONS, AnyOperation
 from tellwire.protocol.operations.feed import FeedEvent, Pulse, Rows
 from tellwire.protocol.operations.messages import Offer
+from tellwire.protocol.operations.needs import Notice
 from tellwire.protocol.relay import HookHello, ShimHello, WaiterHello, check_relay, check_shim
 from tellwire.protocol.suggestions import nearest
 
@@ -104,6 +105,8 @@ class BrokerFrame(msgspec.Struct, frozen=True, gc=False):
     """To a watcher with `live`: the state behind the events before it, where it changed."""
     pulse: Pulse | None = None
     """To a watcher with `live`: what an agent is doing now."""
+    notice: Notice | None = None
+    """To a console that can notify the person: do so now."""
 
 
 class CallError(Exception):
@@ -197,6 +200,11 @@ def format_pulse(pulse: Pulse) -> bytes:
     return b'{"pulse":%b}\n' % _encoder.encode(pulse)
 
 
+def format_notice(notice: Notice) -> bytes:
+    """Encode what a console is to notify the person of."""
+    return b'{"notice":%b}\n' % _encoder.encode(notice)
+
+
 def format_call(n: int, operation: msgspec.Struct) -> bytes:
     return b'{"n":%d,"do":%b}\n' % (n, _encoder.encode(operation))
 
@@ -271,6 +279,7 @@ def _check_version(version: int, side: str) -> None:
 
 
 def _explain(line: bytes, error: Exception) -> CallError | TellwireError:
+    """The error for a frame that cannot be parsed, by call number if it has one."""
     try:
         frame = msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.ValidationError:

@@ -58,7 +58,7 @@ class HookHello(msgspec.Struct, frozen=True, kw_only=True):
     listens: bool = True
     """It waits for an answer."""
     until: float = 0.0
-    """When it gives up waiting, on the machine's monotonic clock; 0 if it does not tell."""
+    """When it gives up waiting, on the machine's monotonic clock; 0 if it does not report it."""
 
 
 class WaiterHello(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,8 +3,8 @@
 A client gives a server up whose first answers do not come within seconds, for the whole session. They are the
 same for every session of a version, so each broker leaves them in its home (`mcp/bootstrap`).
 
-A call that was sent and not answered may have been carried out. Its client is told so, and when it makes the
-same call again, that goes under the number of the first: the broker does not carry one number out twice.
+A call that was sent and not answered may have been carried out. The error says so, and if its client makes
+the same call again, that goes under the number of the first: the broker does not carry one number out twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FILE = "first_answers.json"
 FILE_BYTES_MAX = 4 << 20
 LATE_S = 60.0
-"""So long an answer that came too late is kept for the same call."""
+"""How long an answer that came too late is kept for the same call."""
 NOT_DONE = "Nothing was done."
 UNKNOWN = (
     "Nobody knows whether this call was carried out. It is safe to make the same call again: it is not "
@@ -31,7 +31,7 @@ UNKNOWN = (
 
 
 class LateCall:
-    """A call whose client was told that nobody knows what became of it."""
+    """A call whose client got the error that its outcome is unknown."""
 
     __slots__ = ("answer", "asked", "at", "call", "greeting", "heir", "line")
 
@@ -52,7 +52,7 @@ class LateCall:
 
 
 class Alone:
-    """One shim's own words."""
+    """The answers that one shim gives by itself."""
 
     def __init__(self, home: str, options: dict[str, str]) -> None:
         self._path = os.path.join(home, FILE)
@@ -128,8 +128,8 @@ class Alone:
                 return number, late
         return None
 
-    def hear(self, number: int, text: bytes) -> bytes:
-        """What the client is told of what the broker says to a line; nothing if it has its answer already."""
+    def translate(self, number: int, text: bytes) -> bytes:
+        """What to send the client of the broker's answer to a line; nothing if it has an answer already."""
         late = self.late.get(number)
         if late is None:
             return text

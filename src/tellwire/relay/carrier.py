@@ -31,7 +31,7 @@ REFUSAL = b'{"n":0,"error"'
 START = b'"hook_event_name":"SessionStart"'
 BEGINNINGS = (START, b'"hook_event_name":"UserPromptSubmit"', b'"hook_event_name":"BeforeAgent"')
 STALLED = "stalled"
-"""The folder of marks for clients whose hook has waited for the broker in vain in the turn under way."""
+"""The folder of marks for clients whose hook has waited for the broker in vain in the current turn."""
 
 
 def read_payload() -> tuple[bytes, bool]:
@@ -49,7 +49,7 @@ def read_payload() -> tuple[bytes, bool]:
 
 
 def fit(payload: bytes, size: int) -> tuple[bytes, bool]:
-    """What the broker is told of a payload of that size, and whether it is only the beginning."""
+    """The header for a payload of that size, and whether it is only the beginning."""
     if size <= PAYLOAD_BYTES_MAX:
         return payload, False
     from tellwire.relay.payloads import shorten  # noqa: PLC0415 - hardly ever needed
@@ -84,14 +84,14 @@ def ask(path: str, hello: bytes, *, deadline: float, listen: bool = True) -> byt
 
 
 def greeting(client: str, payload: bytes, *, cut: bool, until: float) -> bytes:
-    """What the broker is told. We listen up to `until` on the monotonic clock; with 0, not at all."""
+    """The greeting. We listen up to `until` on the monotonic clock; with 0, not at all."""
     words = f'"version":{VERSION},"client":"{client}","bytes":{len(payload)},"cut":{str(cut).lower()}'
     words += f',"until":{until:.3f}' if until else ',"listens":false'
     return f'{{"tellwire":1,"program":"hook","hook":{{{words}}}}}\n'.encode() + payload
 
 
 def left(deadline: float) -> float:
-    """The seconds until then."""
+    """The seconds left until a deadline."""
     return max(deadline - time.monotonic(), 0.001)
 
 
@@ -126,14 +126,14 @@ def main() -> int:
         answer, plain = judge(client, payload, folder, cut=cut)
     if plain:
         os.write(2, answer)
-        os._exit(REFUSED)  # the one way to say no that every client knows
+        os._exit(REFUSED)  # the only refusal that every client understands
     if answer and answer != NOTHING:
         os.write(1, answer)
     return 0
 
 
 def mark(path: str) -> None:
-    """Have the rest of the turn cost nothing: whoever finds this does not wait for the broker."""
+    """Leave a mark, so that later hooks of the turn do not wait for the broker."""
     try:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))

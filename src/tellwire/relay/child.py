@@ -1,8 +1,8 @@
 """Becomes a child's program once the broker has it on record: `python -I -S child.py FOLDER`.
 
-FOLDER holds `launch.json` (`argv`, `env`, `cwd`). The process waits for the file `go` there, which stands for
-the committed fact that it runs, and then is the program, under the same process id. If the broker dies before
-that, the wait ends by itself and nothing is left behind.
+FOLDER holds `launch.json` (`argv`, `env`, `cwd`). The process waits for the file `go` there, which means
+that its start is committed, and then becomes the program, under the same process id. If the broker dies
+before that, the wait ends by itself and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EXIT_NOT_FOUND = 127
 
 
 def main(folder: str) -> int:
-    """Wait for leave, then begin; returns only if it cannot."""
+    """Wait until it is released, then run the program; returns only if that fails."""
     import json  # noqa: PLC0415 - what is not needed while waiting is not loaded before
 
     deadline = time.monotonic() + WAIT_S

@@ -1,10 +1,10 @@
 """Judges a write by an agent's guard: in the broker, and in a hook of a scoped agent that cannot ask it.
 
 The broker keeps a file with the guard of each scoped agent. `rules` are in order, the first that covers a
-path decides; `otherwise` is what a scoped agent is told of any other path. A rule without a reason is one to
-write by. `writes` has by kind of client what it tells before it writes, and what its hook says to refuse it;
-it stands behind the mark as well. What cannot be judged is refused, and if even those facts are lost, by an
-exit code that every client takes for a no.
+path decides; `otherwise` is the refusal for any other path of a scoped agent. A rule without a reason allows
+the write. `writes` has, by kind of client, what it reports before it writes, and how its hook refuses; it is
+in the mark file as well. What cannot be judged is refused, and if even those facts are lost, by an exit code
+that every client takes for a refusal.
 
     {"process": "4711.889", "rules": [{"path": "/shop/src"}], "otherwise": "{path} is outside of your scope.",
      "writes": {"codex": {"event": "PreToolUse", "tools": {"apply_patch": ""}, "refusal": {"…": "{reason}"}}}}
@@ -16,7 +16,7 @@ import json
 import os
 
 from tellwire.relay.payloads import read
-from tellwire.relay.places import Place, UnclearError, look
+from tellwire.relay.places import UnclearError, WrittenFile, look
 from tellwire.relay.starts import start_of
 from tellwire.relay.writes import written_paths
 
@@ -41,7 +41,7 @@ UNREADABLE = (
 )
 LINKED = "{path} is a hard link to a file that is not within your scope. Replace it with a copy first."
 LOOK_S = 0.2
-"""So long the other names of a file are searched for: all of a hook is bounded."""
+"""How long other names of a file are searched for: everything in a hook is bounded."""
 CONFLICT, OUTSIDE, INVALID = "scope_conflict", "scope_outside", "path_invalid"
 
 
@@ -81,7 +81,7 @@ def _load(path: str) -> Any:
 
 
 def _writes(guard: Any, mark: str) -> dict[str, Any]:
-    """What clients tell before they write: in the guard, or, if that is damaged, behind the mark."""
+    """What clients report before they write: in the guard, or, if that is damaged, behind the mark."""
     if isinstance(guard, dict) and isinstance(guard.get("writes"), dict):  # pyright: ignore[reportUnknownMemberType]
         return guard["writes"]  # pyright: ignore[reportUnknownVariableType]
     with open(mark, "rb") as file:
@@ -103,7 +103,7 @@ def _reason(guard: Any, writes: Mapping[str, Any], told: Mapping[str, Any], pid:
 
 
 def asks(told: Mapping[str, Any]) -> bool:
-    """Whether a tool is about to run, as every client tells that."""
+    """Whether a tool is about to run, as every client reports it."""
     return ("tool_name" in told or "tool_input" in told) and "tool_response" not in told
 
 
@@ -126,7 +126,7 @@ def judge(
     return [each for each in refused if each is not None]
 
 
-def _why_linked(guard: Mapping[str, Any], place: Place, *, scoped: bool) -> tuple[str, str] | None:
+def _why_linked(guard: Mapping[str, Any], place: WrittenFile, *, scoped: bool) -> tuple[str, str] | None:
     """Why a file may not be written that has other names; of a scoped agent's file all have to be known."""
     for name in place.names:
         if (refused := why(guard, name)) is not None:
@@ -165,7 +165,7 @@ def covers(ruled: str, path: str, *, recursive: bool) -> bool:
 
 
 def is_of(process: object, pid: int) -> bool:
-    """Whether a process is the one that the file is about; where the system does not tell, yes.
+    """Whether a process is the one that the file is about; where the system does not report it, yes.
 
     Raises:
         ValueError: the file is damaged: it is named by this pid, and tells of no start of it.

@@ -1,8 +1,8 @@
 """Which JSON-RPC ids a line bears: of its object, or of each object of a batch. The line need not be valid.
 
-Whoever cannot read a line has to refuse it by its id, or its client waits for ever. So this looks at brackets
-and strings only, not deeper than it must: text that is not UTF-8, nested beyond any depth, cut off, or longer
-than may be kept is all the same to it. Standard library only: the shim runs it too.
+A line that cannot be parsed has to be refused by its id, or its client waits for ever. So this looks at
+brackets and strings only, not deeper than it must: text that is not UTF-8, nested beyond any depth, cut off,
+or longer than may be kept makes no difference. Standard library only: the shim runs it too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def find_ids(text: bytes) -> list[bytes]:
 
 
 def is_sayable(raw: bytes) -> bool:
-    """Whether an id can stand in an answer as it is: it is JSON, in UTF-8, and not too long."""
+    """Whether an id can be copied into an answer: it is JSON, in UTF-8, and not too long."""
     import json  # noqa: PLC0415 - the shim hardly ever needs it
 
     try:
@@ -56,10 +56,10 @@ class IdFinder:
         self._value: bytearray | None = None
         """What an `id` has been so far."""
         self._id: bytes | None = None
-        """Of the object at hand; the last one counts."""
+        """The id of the current object; the last one counts."""
 
     def feed(self, data: bytes) -> None:
-        """The next piece."""
+        """Scan the next piece of the line."""
         at = 0
         while at < len(data):
             if self._in_string:

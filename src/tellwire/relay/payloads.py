@@ -1,4 +1,4 @@
-"""Reads what a client tells its hook, and makes a long payload short. Standard library only.
+"""Reads what a client sends to its hook, and makes a long payload short. Standard library only.
 
 A payload that cannot be read whole (cut, nested too deeply, not UTF-8) still tells its plain fields, such as
 the session. It never tells where a tool would write: in a part, a path may belong to something else.
@@ -29,7 +29,7 @@ _REPLACEMENT = "\ufffd"
 
 
 def read(data: bytes, *, cut: bool) -> dict[str, Any]:
-    """What a client tells; of what cannot be read whole, its plain fields.
+    """What a client sends; of what cannot be read whole, its plain fields.
 
     Raises:
         ValueError: it has none.

@@ -1,6 +1,6 @@
 """Which files on disk a tool call would write: all that its client may take a path for, with links resolved.
 
-What cannot be resolved for sure raises `UnclearError`: whoever asks refuses the write. Standard library only.
+What cannot be resolved for sure raises `UnclearError`: the caller refuses the write. Standard library only.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _BLANK = "\ufeff"
 
 
 class UnclearError(ValueError):
-    """Nobody can tell which file it is."""
+    """It cannot be determined which file a path means."""
 
 
-class Place:
+class WrittenFile:
     """A file that a call would write, and its other names (hard links) as far as they were found."""
 
     __slots__ = ("complete", "names", "path")
@@ -53,7 +53,7 @@ def look(
     cwd: str,
     rules: Iterable[tuple[str, bool]],
     within_s: float,
-) -> list[Place]:
+) -> list[WrittenFile]:
     """What the paths are on disk, each once; names of the same file are searched for where `rules` are about.
 
     A rule is a path, and whether all beneath it counts.
@@ -62,8 +62,8 @@ def look(
         UnclearError: a path cannot be resolved, or the search takes too long.
     """
     until = time.monotonic() + within_s
-    places = [Place(path) for path in targets(writes, paths, tool=tool, cwd=cwd)]
-    linked: dict[tuple[int, int], list[Place]] = {}
+    places = [WrittenFile(path) for path in targets(writes, paths, tool=tool, cwd=cwd)]
+    linked: dict[tuple[int, int], list[WrittenFile]] = {}
     counts: dict[tuple[int, int], int] = {}
     for place in places:
         try:
@@ -100,7 +100,7 @@ def targets(writes: Mapping[str, Any], paths: list[str], *, tool: str, cwd: str)
         if (
             tool in writes.get("searches", ())
             and not path.startswith("/")
-            and not any(map(os.path.lexists, spelled))
+            and not any(map(os.path.lexists, [*spelled, *map(os.path.normpath, spelled)]))
         ):
             raise UnclearError(path)
         if writes.get("decodes"):
@@ -130,7 +130,7 @@ def spellings(writes: Mapping[str, Any], path: str) -> list[str]:
 
 
 def resolve(path: str, known: dict[str, str]) -> str:
-    """An absolute path with its symbolic links followed; what does not exist yet is taken as it stands.
+    """An absolute path with its symbolic links followed; what does not exist yet is left as it is.
 
     `known` is from places that were looked at to what they link to, empty if they are no links.
 

@@ -4,7 +4,7 @@ It reads no JSON. Each line of the client gets a number and goes to the broker; 
 when a line is dealt with, what to say to the client, and which lines make a handshake. So when the connection
 breaks, this program knows what to do: connect again, starting a broker if need be, say the handshake again
 without letting the client hear the answer, and send every line that is still open as it was. The broker knows
-a line it had already by the number, and by the `instance`, a random word that is this program's life.
+a line it had already by the number, and by the `instance`, a random id of this run of the program.
 
     to the broker    12 5f3a1c 10,11 {"jsonrpc":"2.0","id":7,...}    number, birth, answers written, line
                      ~1 5e0000 - {...}                               of the handshake, said again
@@ -17,7 +17,7 @@ a line it had already by the number, and by the `instance`, a random word that i
                      0 ! ·                                           the broker stops: wait for the next one
 
 The birth of a line is in microseconds on the broker's clock. Which answers were written tells the broker
-what the client can have read. This protocol is frozen: a change needs a new VERSION beside the old one.
+what the client can have read. This protocol is frozen: a change needs a new VERSION next to the old one.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ClientLines:
         """What to add to our clock to get the broker's."""
 
     def add(self, text: bytes, *, too_long: bool = False) -> int:
-        """Number a line."""
+        """Number a line, and keep it until it is answered."""
         self.number += 1
         self.open[self.number] = ClientLine(text, too_long=too_long)
         return self.number
@@ -286,7 +286,7 @@ class Shim:
     def step(self) -> None:
         """Wait for one thing to happen, and deal with it."""
         if self.starter is not None:
-            self.starter.bury()
+            self.starter.reap()
         client, broker, poll = self.client, self.broker, select.poll()
         if not client.ended and len(broker.outgoing) < BUFFER_BYTES_MAX and len(self.lines.open) < OPEN_MAX:
             poll.register(0, select.POLLIN)
@@ -311,7 +311,7 @@ class Shim:
         if broker.socket is not None and ready.get(broker.socket.fileno()):
             try:
                 broker.write()
-                self.hear_broker()
+                self.read_broker()
             except OSError:
                 self.lose()
 
@@ -332,9 +332,9 @@ class Shim:
         if self.lines.open and quiet_s > STALLED_S and self.probe:
             self.excuse(f"The broker has not answered for {STALLED_S:.0f} s.")
         elif self.lines.open and quiet_s > ASK_S and not self.probe:
-            self.probe = self.say_own(PING)
+            self.probe = self.send_own(PING)
         if self.alone is not None and (line := self.alone.expired()):
-            self.say_own(line)
+            self.send_own(line)
 
     def answer_alone(self) -> None:
         """Answer what every session asks first, as the last broker would have."""
@@ -354,14 +354,14 @@ class Shim:
         self.client.write()
 
     def make_alone(self) -> Alone:
-        """The part that speaks for itself."""
+        """The part that answers without a broker; made on first use."""
         if self.alone is None:
             from tellwire.relay.alone import Alone  # noqa: PLC0415 - hardly ever needed
 
             self.alone = Alone(home_path(os.environ, self.options.get("home")), self.options)
         return self.alone
 
-    def say_own(self, text: bytes) -> int:
+    def send_own(self, text: bytes) -> int:
         """Say something to the broker that the client has not said; its number."""
         self.take_line(text)
         return self.lines.number
@@ -418,8 +418,8 @@ class Shim:
         """Put a line into what goes to the broker."""
         self.broker.outgoing += self.lines.encode(number, self.client.written, mark)
 
-    def hear_broker(self) -> None:
-        """Take answers."""
+    def read_broker(self) -> None:
+        """Handle what the broker sent."""
         data = self.broker.read()
         if data is None:
             return
@@ -432,7 +432,7 @@ class Shim:
             return
         lines = self.broker.split(data)
         if lines and self.broker.is_greeting:
-            self.hear_welcome(lines.pop(0))
+            self.on_welcome(lines.pop(0))
         for line in lines:
             head, flag, text = line.split(b" ", 2)
             number = int(head)
@@ -440,7 +440,7 @@ class Shim:
             if number and number == self.probe:
                 self.probe, text = 0, b""
             elif self.alone is not None:
-                text = self.alone.hear(number, text)
+                text = self.alone.translate(number, text)
             if flag == b"+" and done is not None:
                 self.lines.handshake[number] = done
             elif flag == b"!":
@@ -497,7 +497,7 @@ class Shim:
             self.starter = Starter(os.environ, self.options.get("home"))
         self.starter.step()
 
-    def hear_welcome(self, answer: bytes) -> None:
+    def on_welcome(self, answer: bytes) -> None:
         """Repeat the handshake and all unanswered lines, now that a broker answers."""
         words = answer.split()
         if words[:2] != [b"shim", b"%d" % VERSION]:

@@ -23,7 +23,7 @@ EXIT_KILLED = 71
 
 
 class Starter:
-    """One program's way to a broker that runs. Nothing here waits."""
+    """Starts a broker for one program. Nothing here blocks."""
 
     def __init__(self, env: Mapping[str, str], home: str | None) -> None:
         self.home = home_path(env, home)
@@ -31,7 +31,7 @@ class Starter:
         if is_named(env, home):
             self._environment["TELLWIRE_HOME"] = self.home
         self._launch: tuple[int, int, int] | None = None
-        """A launch under way: its process, its stderr, and the lock of whoever starts a broker."""
+        """The current launch: its process, its stderr, and the lock for starting a broker."""
         self._children: list[int] = []
         self._pause_until = 0.0
         self.failures = 0
@@ -41,7 +41,7 @@ class Starter:
 
     @property
     def busy(self) -> bool:
-        """Whether a start is under way."""
+        """Whether a broker is being started."""
         return self._launch is not None
 
     def step(self) -> None:
@@ -52,17 +52,18 @@ class Starter:
             self._begin()
 
     def succeed(self) -> None:
-        """A broker answers."""
+        """Note that a broker answers: forget earlier failures."""
         self.failures = 0
         if self._launch is not None:
             self._children.append(self._launch[0])
             self._close()
 
-    def bury(self) -> None:
-        """Let go of launchers that have ended."""
+    def reap(self) -> None:
+        """Collect launchers that have ended."""
         self._children = [pid for pid in self._children if os.waitpid(pid, os.WNOHANG)[0] == 0]
 
     def _begin(self) -> None:
+        """Start a broker, detached, unless another program holds the lock for that."""
         try:
             os.makedirs(self.home, 0o700, exist_ok=True)
             lock = os.open(start_lock_path(self.home), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

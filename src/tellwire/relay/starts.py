@@ -45,7 +45,7 @@ def leave(home: str, client: str, payload: bytes, *, cut: bool) -> str:
 
 
 def start_of(pid: int) -> str:
-    """When a process began, in the system's ticks; empty where the system does not tell."""
+    """When a process began, in the system's ticks; empty where the system does not report it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             text = stat.read()

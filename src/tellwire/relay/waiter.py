@@ -1,4 +1,4 @@
-"""Waits beside an idle agent CLI until the broker has mail for it: then says it on stderr and exits 2.
+"""Runs while an agent CLI is idle, until the broker has mail for it: then prints it on stderr and exits 2.
 
 Started by the client in the background (`asyncRewake`) as `python -I -S waiter.py CLIENT [--home=DIR]`. One
 is enough for a client process: the broker sends others home, and in headless runs all of them. It outlives

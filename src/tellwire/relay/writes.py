@@ -1,4 +1,4 @@
-"""Which files a tool call of an agent CLI would write, out of what the client tells before it runs.
+"""Which files a tool call of an agent CLI would write, out of what the client reports before it runs.
 
 What a client tells is given as its facts (`writes`): the broker has them in the client's record, and puts
 them into the file by which a hook judges without it. Standard library only. What the paths lead to on disk
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PATCH = ""
-"""In place of a field: the paths stand in a patch."""
+"""Instead of a field: the paths are in a patch."""
 PATHS_MAX = 1_000
 """A call that writes to more files is too long to be looked through."""
 _MARK = "***"
@@ -60,7 +60,7 @@ def _headers(text: str) -> list[str]:
     """What the headers of a patch name.
 
     They may be indented, with whatever is blank. Only where a file is updated is such a line its content:
-    there a header stands at the very beginning.
+    there a header is at the very beginning of a line.
     """
     found: list[str] = []
     is_updating = False

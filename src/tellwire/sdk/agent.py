@@ -122,7 +122,7 @@ class Agent:
         try:
             if not self.attached and await client.back(LEAVE_S):
                 if kind is None and self.confirms_at_end:
-                    with suppress(TellwireError):  # then it is told as shown, and may come again
+                    with suppress(TellwireError):  # then it is reported as shown, and may come again
                         await inbox.confirm_shown(client, LEAVE_S)
                 # A broker that tells no clock does not ask what was shown.
                 asks = client.welcome is not None and client.welcome.clock
@@ -230,7 +230,7 @@ class Agent:
     ) -> Receipt:
         """Send to a name, a list of names, `broadcast`, `#topic` or `link:ID`; returns once it is on disk.
 
-        `direct`: on the direct link with that agent, opened if there is none. `listen`: be told how its
+        `direct`: on the direct link with that agent, opened if there is none. `listen`: be notified how its
         turns end. `choices`: to `operator`, up to nine short answers to choose from.
         The receipt's `status` tells how far it got. After `timeout` a repeat with the same `key` is harmless.
         """

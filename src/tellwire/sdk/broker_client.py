@@ -18,6 +18,7 @@ from tellwire.protocol.frames import BrokerFrame, Welcome, format_call
 from tellwire.protocol.operations.base import Operation
 from tellwire.protocol.operations.feed import FeedEvent, Pulse, Rows
 from tellwire.protocol.operations.messages import Offer
+from tellwire.protocol.operations.needs import Notice
 from tellwire.sdk.autostart import BrokerLaunch, connect_or_start
 from tellwire.sdk.connection import BrokerConnection, open_connection
 from tellwire.sdk.pending_calls import PendingCall, PendingCalls
@@ -37,7 +38,7 @@ R = TypeVar("R")
 
 
 class BrokerAddress(NamedTuple):
-    """Where the broker is, what it is told about this program, and how it is started if none runs."""
+    """Where the broker is, the name of this program, and how a broker is started if none runs."""
 
     socket: Path
     program: str
@@ -57,7 +58,7 @@ class Handlers(NamedTuple):
 
     on_offer: Callable[[Offer], None] = _ignore
     on_feed: Callable[[FeedEvent], None] = _ignore
-    on_state: Callable[[Rows | Pulse], None] = _ignore
+    on_state: Callable[[Rows | Pulse | Notice], None] = _ignore
     on_connected: Callable[[BrokerConnection, Welcome], Awaitable[None]] = _ignore_connected
     """Before open calls are sent on a new connection; it uses `call_on`."""
     on_lost: Callable[[], None] = _ignore
@@ -125,7 +126,7 @@ class BrokerClient:
         self._fail(TellwireError("unreachable", "The connection was closed.", "Connect again."))
 
     async def back(self, deadline_s: float) -> bool:
-        """Wait for a connection that is on its way; False if there is none, or the broker was stopped."""
+        """Wait for a connection that is being opened; False if there is none, or the broker was stopped."""
         if self._dismissed or self.failure is not None:
             return False
         try:
@@ -175,7 +176,7 @@ class BrokerClient:
             self._handlers.on_offer(frame.offer)
         elif frame.feed is not None:
             self._handlers.on_feed(frame.feed)
-        elif state := frame.rows or frame.pulse:
+        elif state := frame.rows or frame.pulse or frame.notice:
             self._handlers.on_state(state)
         else:
             self.calls.answer(frame)
@@ -195,7 +196,7 @@ class BrokerClient:
         try:
             self.welcome = await connection.greet(self._address.program)
             await self._handlers.on_connected(connection, self.welcome)
-            if not connection.alive:  # lost while its last answer was on the way to us
+            if not connection.alive:  # lost while its last answer was being sent
                 raise TellwireError("unreachable", "The broker went away while joining.")
         except BaseException:
             connection.close()

@@ -165,7 +165,7 @@ class Links(Subject):
 
 
 class Turns(Subject):
-    """What other agents do in their turns, and who is told about this agent's."""
+    """Notices about the turns of other agents, and private turns of this one."""
 
     async def listen(self, agent: str) -> list[str]:
         """Be notified when an agent finishes a turn; returns all agents that this one listens to."""

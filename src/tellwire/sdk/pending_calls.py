@@ -91,7 +91,7 @@ class PendingCalls:
         return [self._open[number].frame for number in sorted(self._open)]
 
     def answer(self, frame: BrokerFrame) -> None:
-        """Give a reply to whoever waits for it."""
+        """Give a reply to the call that waits for it."""
         call = self._open.pop(frame.n, None)
         if self._senders:
             self._let_in()

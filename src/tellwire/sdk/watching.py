@@ -17,10 +17,11 @@ import msgspec
 from tellwire.protocol.frames import Welcome
 from tellwire.protocol.operations.base import Operation
 from tellwire.protocol.operations.feed import FeedEvent, Overview, OverviewPage, Pulse, Rows, WatchFeed
+from tellwire.protocol.operations.needs import Attend, Attending, Notice
 from tellwire.sdk.broker_client import BrokerAddress, BrokerClient, Handlers
 from tellwire.sdk.connection import BrokerConnection
 
-Change: TypeAlias = OverviewPage | FeedEvent | Rows | Pulse
+Change: TypeAlias = OverviewPage | FeedEvent | Rows | Pulse | Notice
 HELD_MAX = 20_000
 """Changes that a program has not asked for yet; with more, it is given a new overview instead."""
 GAP = "gap"
@@ -37,6 +38,7 @@ class Watch:
         self._came = asyncio.Event()
         self._lost = asked.after is None
         self._known = asked.after or 0
+        self._attends: Attend | None = None
 
     async def __aenter__(self) -> Watch:
         client = self._client = BrokerClient(
@@ -67,7 +69,7 @@ class Watch:
 
     @property
     def client(self) -> BrokerClient:
-        """The connection, for calls beside the feed."""
+        """The connection, for other calls while the feed runs."""
         if self._client is None:
             raise RuntimeError("use `async with tellwire.watch(...) as feed`")
         return self._client
@@ -77,7 +79,21 @@ class Watch:
         """Changes that have come and were not asked for yet."""
         return len(self._held)
 
+    async def attend(
+        self, *, focused: bool, notifies: bool = False, heard: int = 0, quiet_s: float | None = None
+    ) -> Attending:
+        """Tell whether the person looks at this console, also after the broker was restarted.
+
+        With `notifies`, a `Notice` comes with the changes when they are to be notified; answer it within a
+        second with its id as `heard`.
+        """
+        self._attends = Attend(focused=focused, notifies=notifies)
+        return await self.client.call(
+            Attend(focused=focused, notifies=notifies, heard=heard, quiet_s=quiet_s)
+        )
+
     async def _changes(self) -> AsyncIterator[Change]:
+        """Changes as they come; after a gap or a lost connection, a new overview first."""
         client = self.client
         while True:
             while self._held:
@@ -113,6 +129,8 @@ class Watch:
             if not reply.reset:
                 break
             self._lost = True
+        if self._attends is not None:
+            await call(self._attends)
         self._came.set()
 
     async def _overview(self, call: Any) -> list[OverviewPage]:
@@ -123,10 +141,10 @@ class Watch:
             pages.append(await call(Overview(after=pages[-1].next)))
         return pages
 
-    def _put(self, change: FeedEvent | Rows | Pulse) -> None:
+    def _put(self, change: FeedEvent | Rows | Pulse | Notice) -> None:
         if isinstance(change, FeedEvent):
             if change.seq <= self._known:
-                return  # it was told before the connection broke
+                return  # it came before the connection broke
             self._known = change.seq
         if len(self._held) >= HELD_MAX:
             self._held.clear()

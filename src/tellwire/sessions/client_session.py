@@ -15,7 +15,7 @@ from tellwire.clients.events import HookEvent, OpenTurn, Outcome, Verdict
 from tellwire.clients.ports import NAMED
 from tellwire.clients.said import last_asked
 from tellwire.core.mail.waking import WAKEABLE, Standing, Wake, recent
-from tellwire.sessions.turns import Ending, Turn, Turns
+from tellwire.sessions.turns import Ending, Turn, TurnLog
 
 RESTING = ("idle", "errored")
 """States in which certainly no turn is in progress."""
@@ -45,21 +45,21 @@ Place: TypeAlias = tuple[str, str]
 
 
 class EvidenceTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """From when on silence of a client means something."""
+    """When a silent client means that a text was lost."""
 
     lost_s: float = 5.0
-    """A text that was handed to a waiter so long ago is in the client, or will never be."""
+    """After this long, a text that was handed to a waiter is in the client, or never will be."""
     settled_s: float = 3.0
-    """A client that rests for so long has written down all that became of its last turn."""
+    """A client that is idle for this long has written its last turn to the transcript."""
     unbegun_s: float = 15.0
     """A text that should begin a turn at once, and has not within this, never will."""
     left_s: float = 90.0
-    """A conversation that its human has left may go on for so long with what stands in its queue."""
+    """How long a conversation that its human has left may still work on its queue."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """Messages on their way into one conversation. Its verdict is its own, and comes from one reader."""
+    """Messages that were handed to one conversation, until its reader has a verdict on them."""
 
     call: str
     """The id of the lease; it begins with the channel."""
@@ -80,7 +80,7 @@ class Lease:
         return self.call.partition(":")[0]
 
     def open(self, reader: Reader | None, place: Place) -> None:
-        """Have the reader of a conversation judge it, from its beginning."""
+        """Have the reader of a conversation judge it from the start."""
         self.reader, self.place = reader, place
         if reader is not None:
             for mark in self.marks:
@@ -102,7 +102,7 @@ class Lease:
     def is_lost(self, *, left: bool = False, unbegun: bool = False, stopped: bool = False) -> bool:
         """Whether no part of it can still come into the context."""
         reader = self.reader
-        # One of them may stand there from an earlier hand-over; this text has all of them.
+        # One of them may be there from an earlier hand-over; this text has all of them.
         return reader is not None and any(
             reader.lacks(mark, left=left, unbegun=unbegun, stopped=stopped) for mark in self.marks
         )
@@ -171,7 +171,7 @@ class Leases:
         left: Place | None = None,
         due: bool = False,
     ) -> None:
-        """Messages are on their way into the context, or in it without evidence.
+        """Note messages that were handed to the client, and have no evidence yet.
 
         `left` is the conversation that they went to, if its human has gone on to another one since. What
         is `due` has to be in the next request, whatever carries it.
@@ -217,7 +217,7 @@ class Leases:
         return read, absent
 
     def _is_over(self, lease: Lease, activity: Activity) -> bool:
-        """The turn it was for has ended, the client rests, and its record has settled without the text."""
+        """Its turn has ended, the client is idle, and its transcript has settled without the text."""
         now = self._clock()
         if lease.reader is not self.reader:
             is_due = lease.channel in BEGINNING or not lease.is_deferred
@@ -241,13 +241,13 @@ class Leases:
 
     @property
     def readers(self) -> list[Reader]:
-        """Those of all these conversations."""
+        """The readers of all these conversations."""
         found = [self.reader, *(lease.reader for lease in self.open.values())]
         return [reader for number, reader in enumerate(found) if reader and reader not in found[:number]]
 
     @property
     def held(self) -> dict[str, Lease]:
-        """All that the broker may still count as leased, by call."""
+        """Everything that the broker may still count as leased, by call."""
         return {**self.judged, **self.open}
 
     def drop_settled(self, leased: Container[str]) -> None:
@@ -285,11 +285,11 @@ class Wakes:
         self._recent = [*recent(self._recent, now), Wake(now, senders)]
 
     def note_woken(self) -> None:
-        """A wake has reached the client."""
+        """Note that a wake has reached the client."""
         self.is_woken, self.woken_at = True, self._clock()
 
     def note_human(self) -> None:
-        """Its human has begun a turn."""
+        """Note that its human has begun a turn."""
         self.is_woken, self.failures = False, 0
 
     def note_end(self, outcome: Outcome, endings: list[Ending]) -> None:
@@ -336,7 +336,7 @@ class ClientSession:
         self._clock = clock = clock or time.time
         self.agent = agent
         self.client = client
-        self.turns = Turns(name, wake_line=wake_line, clock=clock)
+        self.turns = TurnLog(name, wake_line=wake_line, clock=clock)
         self.leases = Leases(client, clock, times or EvidenceTimes())
         self.wakes = Wakes(clock)
         self.state = ""
@@ -357,7 +357,7 @@ class ClientSession:
 
     @property
     def conversation(self) -> str:
-        """The client's id of the conversation; empty if no hook has told it."""
+        """The client's id of the conversation; empty if no hook has reported it."""
         return self.leases.place[0]
 
     @property
@@ -390,7 +390,7 @@ class ClientSession:
             self.leases.doubt_wakes()
         if event.what == "idle" and self.state in ("busy", "waiting"):
             endings += self.turns.end("interrupted")
-        # Who tells of a start only with its first prompt may have been resumed since.
+        # A client that reports its start with the first prompt may have been resumed since.
         tells_starts = not self.client.starts_with_prompt
         self.has_ended = event.what == "session_ended" and tells_starts
         is_news = event.what != "idle" or self.state != "errored"
@@ -415,10 +415,10 @@ class ClientSession:
         if event.delegation:
             self.delegations = max(0, self.delegations + event.delegation)
         elif event.what not in ("tool_wanted", "tool_used", "waiting", "other"):
-            self.delegations = 0  # a sub-agent that died told no end
+            self.delegations = 0  # a sub-agent that died reported no end
 
     def interrupt(self) -> None:
-        """Its human stopped it."""
+        """Note that its human stopped the turn."""
         self.interrupted_at = self._clock()
 
     @property
@@ -442,12 +442,12 @@ class ClientSession:
         return prompt in turn.prompt or prompt in last_asked(self.client.transcript.entries, self.transcript)
 
     def keep_going(self) -> None:
-        """Mail keeps its turn from ending."""
+        """Note that mail keeps the turn from ending."""
         self.state = "busy"
         self.turns.keep_going()
 
     def finish(self, outcome: Outcome, text: str = "", ending: str = "") -> list[Ending]:
-        """The turn is over, whoever told so; `ending` is the client's id of that, if it has one."""
+        """End the turn, whatever reported it; `ending` is the client's id of the end, if it has one."""
         endings = self.turns.end(outcome, text, ending)
         self.state = "errored" if outcome == "errored" else "idle"
         self.rested_at = self._clock()

@@ -16,14 +16,14 @@ from tellwire.sessions.tracker import HookFaults
 from tellwire.system.processes import started_at
 
 OLD_S = 300.0
-"""A turn takes a while; who has shown nothing for longer is worth a look."""
+"""Turns take a while; a hand-over without evidence for longer is reported."""
 LEASES_MAX = 100
 SESSIONS_MAX = 100
 IDS_MAX = 20
 
 
 class Diagnostician:
-    """Answers `diagnose`."""
+    """Answers the operation `diagnose`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Diagnostician:
         self._typing = typing
 
     def answer(self, _operation: Diagnose) -> Diagnosis:
-        """All of it; bounded."""
+        """All findings, up to a bound."""
         faults = [
             HookFault(client=client, count=count, last_at=at, error=error)
             for client, (count, at, error) in self._faults.by_client.items()

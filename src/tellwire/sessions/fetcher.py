@@ -1,4 +1,4 @@
-"""Mail on its way into a client: fetches what waits on a lease, and renders it as text for the model."""
+"""Fetches waiting mail on a lease, and renders it as text for the model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MailFetcher:
     ) -> FetchedText:
         """What waits for an agent, on a lease, as text for its model; empty if there is nothing new.
 
-        What stands in the `prompt` that the text goes along with is not said again.
+        Messages that are in the `prompt` already are not repeated.
         """
         self._calls += 1
         call = f"{channel}:{self._mesh.state.epoch}:{self._calls}"
@@ -64,15 +64,15 @@ class MailFetcher:
             self._return(session.agent, call)  # behind the lease, which nobody waits for any more
             raise
         now, agent = self._mesh.state.now, self._mesh.state.agents[session.agent]
-        label = self.labels.word(agent)
-        told = self.labels.knows(agent, _uncut(session), session.client.cut_mark)
+        label = self.labels.label_of(agent)
+        told = self.labels.has_rule(agent, _uncut(session), session.client.cut_mark)
         fresh = _mark_repeats(taken.messages, self._known(session, taken.messages, prompt))
         parts = [render_message(each, now=now, label=label) for each in fresh]
         large = [each for each in taken.large if each.id not in session.leases.announced]
         session.leases.announced.update(each.id for each in large)
         parts += [announce(each, now=now, size=int(each.body)) for each in large]
         if taken.messages:
-            # A text under a name of its own is sought by that, whatever stands there already.
+            # A text with an id of its own is searched by that id, whatever else is in the transcript.
             is_known = not parts and channel != NAMED
             self._lease(session, call, path, [each.id for each in taken.messages], due=is_known)
             if not parts and channel in WAKING:
@@ -157,35 +157,35 @@ class MailFetcher:
 
     def _known(
         self, session: ClientSession, messages: list[MessageRecord], prompt: str
-    ) -> dict[str, Literal["stands", "may return"]]:
+    ) -> dict[str, Literal["present", "may return"]]:
         """Which messages the context has already, or may have again when the session is resumed."""
         leased = self._mesh.state.agents[session.agent].leased
-        found: dict[str, Literal["stands", "may return"]] = {}
+        found: dict[str, Literal["present", "may return"]] = {}
         reader = session.leases.reader if session.leases.is_ready else None
         for each, mark in zip(messages, self._marks_of(session.agent, [m.id for m in messages]), strict=True):
             receipt = leased.get(parse_id("m", each.id) or 0)
             was_seen = receipt is not None and bool(receipt.seen_by)
-            if _is_framed(mark, prompt) or (reader is not None and was_seen and reader.stands(mark)):
-                found[each.id] = "stands"
+            if _is_framed(mark, prompt) or (reader is not None and was_seen and reader.is_present(mark)):
+                found[each.id] = "present"
             elif reader is not None and reader.may_return(mark):
                 found[each.id] = "may return"
         return found
 
 
 def _leased_to(agent: Agent, call: str) -> list[str]:
-    """The messages that a call holds."""
+    """The messages that are leased to a call."""
     lease = agent.calls[call]
     return [format_id("m", seq) for seq, receipt in agent.leased.items() if receipt.lease == lease]
 
 
 def _uncut(session: ClientSession) -> str:
-    """The transcript by which to tell how much was said, for a client that does not tell of cuts."""
+    """The transcript by which to tell how much was said, for a client that does not report cuts."""
     return "" if session.client.tells_cuts else session.transcript
 
 
 def _mark_repeats(messages: list[MessageRecord], known: Mapping[str, str]) -> list[MessageRecord]:
-    """What is to be said: nothing if all of it stands in the context; else all, with the repeats marked."""
-    if all(known.get(each.id) == "stands" for each in messages):
+    """The messages to deliver: none if the context has all of them; else all, with the repeats marked."""
+    if all(known.get(each.id) == "present" for each in messages):
         return []
     mark = msgspec.structs.replace
     return [mark(each, repeat=True) if each.id in known else each for each in messages]

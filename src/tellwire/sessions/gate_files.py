@@ -39,12 +39,12 @@ GATED = frozenset({*(each.kind for each in CLIENTS if each.writes.gated), COMMAN
 
 
 def facts_of(client: Client) -> dict[str, Any]:
-    """What a client tells before it writes, as the file has it."""
+    """What a client reports before it writes, as the file has it."""
     return msgspec.to_builtins(client.writes)
 
 
 WRITES = {each.kind: facts_of(each) for each in CLIENTS}
-"""What each client tells before it writes, for the judge."""
+"""What each client reports before it writes, for the judge."""
 ON_FILE = {each.kind: WRITES[each.kind] for each in CLIENTS if each.writes.gated}
 
 
@@ -116,11 +116,13 @@ class GuardFiles:
         state = self._mesh.state
         if not (state.claims or state.children or self._written):
             return
-        kin = [(agent, child.parent, child.process, child.scoped) for agent, child in state.children.items()]
+        children = [
+            (agent, child.parent, child.process, child.scoped) for agent, child in state.children.items()
+        ]
         agents = [agent for agent in state.agents.values() if agent.kind in GATED and agent.owner]
         now = (
             dict(state.claims),
-            kin,
+            children,
             [(agent.id, agent.name, agent.owner, agent.online) for agent in agents],
         )
         if now == self._seen:

@@ -28,7 +28,7 @@ log = logging.getLogger("tellwire.hooks")
 
 SESSIONS_MAX = 10_000
 CHARS_MAX = 16 << 20
-"""Of all that hooks have told of sessions; a prompt or an answer may have a million."""
+"""Of all that hooks have reported of sessions; a prompt or an answer may have a million."""
 EARLY_S = 0.5
 """A shim that started this much earlier than a conversation does not serve it; the slack covers clock
 differences.
@@ -49,7 +49,7 @@ class Seen(NamedTuple):
 
     @property
     def chars(self) -> int:
-        """How much text it holds."""
+        """The length of all its texts."""
         events = (self.event,) if self.prompt is None else (self.event, self.prompt)
         return sum(len(part) for event in events for part in astuple(event) if isinstance(part, str))
 
@@ -74,10 +74,10 @@ class AllThreads:
         for threads in self._all.values():
             threads.joined(session)
 
-    def know(self, session: McpSession, thread: str) -> None:
+    def bind_thread(self, session: McpSession, thread: str) -> None:
         """A session serves this conversation."""
         for threads in self._all.values():
-            threads.know(session, thread)
+            threads.bind_thread(session, thread)
 
     def agent_of(self, thread: str) -> Agent | None:
         """The agent that a conversation is, if that is known for certain."""
@@ -100,7 +100,7 @@ class HookOwners:
         self._owner_above = owner_above
         self._clients = clients
         self._sessions: OrderedDict[tuple[str, str], Seen] = OrderedDict()
-        """The one that was heard of last stands last."""
+        """Ordered by the last hook, newest last."""
         self._chars = 0
         self.threads = AllThreads(clients, port)
 
@@ -127,7 +127,7 @@ class HookOwners:
         return seen
 
     def meet(self, client: str, event: HookEvent, processes: list[str]) -> None:
-        """A process says which session is its own, and what began there; what hooks told counts for more."""
+        """A process says which session is its own, and what began there; hooks count for more."""
         known = self._sessions.get((client, event.session))
         if known is None:
             self.note(client, event, processes)
@@ -180,7 +180,7 @@ class HookOwners:
         return near[0]
 
     def _may_be(self, agent: Agent, event: HookEvent, processes: list[str], bound: Mapping[str, str]) -> bool:
-        """Whether the only agent near a hook can be the one: who is not on the mesh may work there too.
+        """Whether the only agent near a hook can be its owner: other programs may work there too.
 
         Who has another session, or a process that is not above the hook, is not it. A child's first hook
         tells its process; a hook that tells none is not the one to be given a child's task and scope.
@@ -209,7 +209,7 @@ class HookOwners:
 
 @runtime_checkable
 class Placeable(Protocol):
-    """A session that can be told where it is after it has joined: a shim's."""
+    """A session whose place becomes known after it has joined: a shim's."""
 
     async def place(self, conversation: str, pane: str) -> Reply:
         """Say which conversation it serves, and in which pane."""
@@ -227,7 +227,7 @@ class Placement:
         self._mesh = mesh
         self._delivery = delivery
         self.notes: dict[str, str] = {}
-        """By agent, what its model should hear of its name; until it was told."""
+        """By agent: what its model has to be told about its name, until that was delivered."""
 
     async def place(self, agent: Agent, conversation: str, pane: str = "") -> Agent:
         """The agent that a session is, now that its conversation is known."""
@@ -275,7 +275,7 @@ def _choose(agents: list[Agent], event: HookEvent, bound: Mapping[str, str]) -> 
 
 
 def began_at(session: str) -> float:
-    """When a session began, where its id tells: in ids of version 7 the time stands first; else 0."""
+    """When a session began, where its id tells: UUIDs of version 7 begin with the time; else 0."""
     digits = session.replace("-", "")
     try:
         return int(digits[:12], 16) / 1_000 if len(digits) == 32 and digits[12] == "7" else 0.0

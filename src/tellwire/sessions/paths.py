@@ -25,7 +25,7 @@ OWN_DIALECT = "tellwire"
 
 
 class PathView:
-    """Tells the listing, and the core, how mail gets to each agent."""
+    """Reports to the listing and the core how mail gets to each agent."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ def tell_contact(
         holds=holds,
         state=session.state,
         since=session.heard_at,
-        ways={call: lease.path for call, lease in session.open.items()},
+        lease_paths={call: lease.path for call, lease in session.open.items()},
         announced=session.leases.announced,
     )
     turn = session.turns.current
@@ -152,7 +152,7 @@ def tell_contact(
     held = describe(leave) if leave.why_not in (ENDED, FAILED, LEFT, OFTEN, STOPPED) else ""
     again_s = leave.again_s if held else 0.0
     return contact._replace(
-        idle=True, woken_at=session.wakes.woken_at, held=held, again_s=again_s, way=path, shut=shut
+        idle=True, woken_at=session.wakes.woken_at, held=held, again_s=again_s, path=path, shut=shut
     )
 
 

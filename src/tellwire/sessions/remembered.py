@@ -1,4 +1,4 @@
-"""What outlives a broker of an agent's client: which session it is in, what it does, what is on its way.
+"""What the next broker has to know of a client: its session, its activity, its open leases.
 
 A client's start hook does not come again because a broker does. One small file for each agent, written
 when something in it changes; a hint, not the truth: one that is missing, damaged or of another session is
@@ -101,7 +101,7 @@ class RememberedSessions:
         )
         data = msgspec.json.encode(remembered)
         if self._saved.get(agent.id) == data:
-            return  # when it was heard of last is no reason to write
+            return  # a newer time alone is no reason to write
         self._saved[agent.id] = data
         remembered.heard_at = session.heard_at
         path = self._path(agent)
@@ -121,13 +121,13 @@ class RememberedSessions:
         return found if found.instance == agent.session and kind in ("", found.kind) else None
 
     def forget(self, agent: str) -> None:
-        """The session is over."""
+        """Delete the file of a session that is over."""
         self._saved.pop(agent, None)
         with suppress(OSError):
             (self._folder / f"{agent}.json").unlink(missing_ok=True)
 
     def prune(self, agents: Set[str]) -> None:
-        """Keep only what is about these."""
+        """Delete the files of all other agents."""
         with suppress(OSError):
             for path in list(self._folder.iterdir()):
                 if path.stem not in agents:

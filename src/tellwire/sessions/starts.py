@@ -44,7 +44,7 @@ class _Head(msgspec.Struct):
 
 
 class Starts:
-    """The folder of notes."""
+    """The folder of notes about sessions that started."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

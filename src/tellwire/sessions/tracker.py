@@ -49,7 +49,7 @@ CUTS = frozenset({COMPACT, "clear"})
 
 
 class HookTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """How long clients are waited for, and how often their files are looked at."""
+    """How long to wait for clients, and how often to poll their files."""
 
     watch: WatchTimes = WatchTimes()
     evidence: EvidenceTimes = EvidenceTimes()
@@ -57,14 +57,14 @@ class HookTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HookFaults:
-    """Payloads of hooks that made no sense, by client: how many, and when and why the last did not."""
+    """Invalid hook payloads, by client: how many, and when and why the last one was."""
 
     def __init__(self, clients_max: int) -> None:
         self._clients_max = clients_max
         self.by_client: dict[str, tuple[int, float, str]] = {}
 
     def note(self, client: str, error: Exception) -> None:
-        """A hook brought a payload that cannot be understood."""
+        """Count a payload that cannot be parsed."""
         count, _, _ = self.by_client.get(client, (0, 0.0, ""))
         if count or len(self.by_client) < self._clients_max:
             self.by_client[client] = count + 1, time.time(), str(error)[:FAULT_CHARS_MAX]
@@ -170,7 +170,7 @@ class SessionTracker:
         self.faults = HookFaults(len(clients) + 1)
         self.access = SessionAccess(mesh, self)
         self.owners = HookOwners(mesh, clients, self.access, owner_above=owner_above)
-        self._probe = TurnProbe(self.sessions.live, self._tell, times.probe)
+        self._probe = TurnProbe(self.sessions.live, self._session_changed, times.probe)
         mesh.facts.add_view(
             PathView(mesh, wakers, self._waking, session_of=self.sessions.of, find=self._find)
         )
@@ -211,14 +211,14 @@ class SessionTracker:
         if session.takes(event):
             try:
                 fetched = await self._fetch_for(session, event, listens)
-            except asyncio.CancelledError:  # the hook has given up: what it told is true all the same
-                self._tell(session, endings + session.close(event))
+            except asyncio.CancelledError:  # the hook has given up, but what it reported is still true
+                self._session_changed(session, endings + session.close(event))
                 raise
         if fetched.text and event.continues:
             session.keep_going()
         elif not fetched.text:
             endings += session.close(event)
-        self._tell(session, endings)
+        self._session_changed(session, endings)
         if agent.pending and not fetched.text:
             self.mail(agent.id)  # it took nothing along, and the client may be idle
         return self._answer(session, event, fetched, listens)
@@ -288,21 +288,21 @@ class SessionTracker:
         if is_news and not is_seated(agent, event.session):
             self.run(self._bind(agent, event, record))
         else:
-            self._hear_of(agent, event if is_news else None, record)
+            self._note_past_event(agent, event if is_news else None, record)
 
     async def _bind(self, agent: Agent, event: HookEvent, record: Client) -> None:
         """An agent's conversation is known: correct its name before it is given anything."""
-        self._hear_of(await self.place(agent, event.session), event, record)
+        self._note_past_event(await self.place(agent, event.session), event, record)
 
-    def _hear_of(self, agent: Agent, event: HookEvent | None, record: Client) -> None:
+    def _note_past_event(self, agent: Agent, event: HookEvent | None, record: Client) -> None:
         session = self.sessions.open(agent, record)
         if event is not None:
-            self._tell(session, session.note(quiet(event)))
+            self._session_changed(session, session.note(quiet(event)))
         if agent.pending:
             self.mail(agent.id)
 
-    def take_starts(self) -> None:
-        """Hear of the sessions that started while no broker answered."""
+    def read_starts(self) -> None:
+        """Read the notes of sessions that started while no broker answered."""
         for start in self._starts.take():
             try:
                 self.meet(start.client, start.payload, start.processes, start.at)
@@ -311,7 +311,7 @@ class SessionTracker:
 
     # -- what becomes of it ---------------------------------------------------------------------------
 
-    def _tell(self, session: ClientSession, endings: list[Ending]) -> None:
+    def _session_changed(self, session: ClientSession, endings: list[Ending]) -> None:
         """A session has changed: report its turns, remember it, and open or shut the gate of its hooks."""
         agent = self._mesh.state.agents.get(session.agent)
         if agent is None or self.sessions.of(session.agent) is not session:
@@ -319,7 +319,8 @@ class SessionTracker:
         for ending in endings:
             self._report(session, agent, ending)
         facts, turn = self._mesh.facts, session.turns.current
-        facts.activities[agent.id] = session.state
+        wants = session.turns.wants if session.state == "waiting" else ""
+        facts.activities.note(agent.id, session.state, wants)
         if turn is not None and turn.human:
             facts.prompted.add(agent.id)
         else:
@@ -358,7 +359,7 @@ class SessionTracker:
             if record is not None:
                 known.add(agent.id)
                 session = self.sessions.open(agent, record)
-                self._tell(session, [])
+                self._session_changed(session, [])
                 if session.wakes.failures:
                     self.mail(agent.id)
         self.sessions.remembered.prune(known)
@@ -383,7 +384,7 @@ class SessionTracker:
 
     @property
     def labels(self) -> Labels:
-        """The secret words that end peers' messages in each session."""
+        """The secret labels that end peers' messages in each session."""
         return self.fetcher.labels
 
     def brings(self, agent: str) -> bool:
@@ -433,7 +434,7 @@ class SessionTracker:
     def _find(self, agent: Agent) -> ClientSession | None:
         """The session of an agent whose first hook came before the agent joined, or before this broker."""
         if agent.owner and agent.kind in self._clients:
-            self.take_starts()
+            self.read_starts()
             if (session := self.sessions.of(agent.id)) is not None:
                 return session
         last = self.owners.last_of(agent, self.sessions.bound())
@@ -446,7 +447,7 @@ class SessionTracker:
         if last is not None:
             client, event = last
             session = self.sessions.open(agent, self._clients[client])
-            self._tell(session, session.note(event))
+            self._session_changed(session, session.note(event))
             return session
         before = self.sessions.remembered.load(agent)
         record = None if before is None else self._clients.get(before.kind)
@@ -479,7 +480,7 @@ class SessionAccess:
         return list(self._mesh.state.agents.values())
 
     def activity(self, agent: str) -> str:
-        """What an agent is doing, as far as its client tells."""
+        """What an agent is doing, as far as its client reports."""
         return self._mesh.facts.activity(agent)
 
     def pane_of_socket(self, inode: str) -> str:
@@ -487,7 +488,7 @@ class SessionAccess:
         return pane_of(holder_of(inode))
 
     def end_session(self, shim: McpSession, agent: Agent) -> None:
-        """Nobody sees a session any more: it is over for the others."""
+        """The terminal of a session is gone: end the session."""
         self._mesh.submit(shim.source, 0, EndSession(agent.id, agent.session))
 
 

@@ -105,20 +105,21 @@ class SessionReader:
         )
 
     def _without_label(self, agent: Agent, text: str) -> str:
-        """The word that ends messages in that session is for its model only."""
-        return text.replace(self._tracker.labels.word(agent), FRAME)
+        """The label that ends messages in that session is for its model only."""
+        return text.replace(self._tracker.labels.label_of(agent), FRAME)
 
     async def _rendered(self, agent: Agent, operation: GetSessionData) -> Rendered | None:
+        """The session as its client recorded it; None if there is no record, or it cannot be read."""
         kind, path = self._tracker.sessions.transcripts.get(agent.id, ("", ""))
         if kind not in BY_KIND:
             return None
-        teller = BY_KIND[kind].transcript.entries
+        parse_entries = BY_KIND[kind].transcript.entries
         entries = None if path else await self._told(agent)
         if not path and entries is None:
             return None
 
         def work() -> Rendered:
-            said = teller(read_entries(path) if entries is None else entries)
+            said = parse_entries(read_entries(path) if entries is None else entries)
             return render(said, agent=agent.name, since=operation.since, chars=operation.tail)
 
         try:

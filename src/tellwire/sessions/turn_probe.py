@@ -1,4 +1,4 @@
-"""The truth about a turn when no hook tells it: a busy agent does not stay busy for ever.
+"""Finds the end of turns that no hook reports, so that a busy agent does not stay busy for ever.
 
 While an agent is busy or waits for its human, the client's own files are looked at: every ten seconds, and
 every two while mail waits for it or is on its way. Where they say that the turn is over, it is, with what
@@ -29,30 +29,32 @@ LOOKS_APART = 5
 """Without mail only every n-th look is taken."""
 
 LiveSessions = Callable[[], Iterable[tuple[ClientSession, Agent]]]
-Tell = Callable[[ClientSession, list[Ending]], None]
+SessionChanged = Callable[[ClientSession, list[Ending]], None]
 
 
 class ProbeTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """How long is waited between looks, and until silence means something."""
+    """The intervals between polls, and how long a turn may be silent."""
 
     look_s: float = 2.0
     settled_s: float = 10.0
-    """So long after the last hook a client's word counts, even if it is older than that hook."""
+    """After this long without a hook, the client's files count even if they are older than the last hook."""
     silent_s: float = 900.0
 
 
 class TurnProbe:
     """Checks all busy sessions, for as long as there are any."""
 
-    def __init__(self, sessions: LiveSessions, tell: Tell, times: ProbeTimes | None = None) -> None:
+    def __init__(
+        self, sessions: LiveSessions, session_changed: SessionChanged, times: ProbeTimes | None = None
+    ) -> None:
         self._sessions = sessions
-        self._tell = tell
+        self._session_changed = session_changed
         self._times = times or ProbeTimes()
         self._is_running = False
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody has to begin looking."""
+        """Whether polling has to start."""
         return not self._is_running and any(_is_open(session) for session, _ in self._sessions())
 
     async def run(self) -> None:
@@ -74,7 +76,7 @@ class TurnProbe:
             self._is_running = False
 
     async def end_before(self, session: ClientSession, event: HookEvent, agent: Agent) -> list[Ending]:
-        """If an event begins another turn: how the one before it went, where the client's files tell."""
+        """If an event begins another turn: how the one before it went, where the client's files show it."""
         if not session.turns.ends_before(event):
             return []
         found = await self._ask(session, agent)
@@ -98,7 +100,7 @@ class TurnProbe:
         state = session.state
         endings = self._apply(session, found)
         if endings or session.state != state:
-            self._tell(session, endings)
+            self._session_changed(session, endings)
 
     def _apply(self, session: ClientSession, found: TurnState | None) -> list[Ending]:
         """Believe what the client's files say, unless a hook has said something since."""

@@ -1,7 +1,7 @@
 """The turns of one agent's main conversation, as its client's hooks show them: who began one, how it ended.
 
 A turn ends once. What an agent finally said before mail kept its turn going is a part, reported for itself:
-the words of whoever speaks while others speak would else be lost to them. Some clients do not tell every end
+otherwise what it said while others spoke would be lost to them. Some clients do not tell every end
 (an Esc in Claude Code, a model that fails in Codex): then the next turn tells it, or the client's own files
 do, before that.
 """
@@ -18,7 +18,7 @@ from tellwire.clients.events import HookEvent, Outcome
 
 TEXT_BYTES_MAX = 1 << 20
 DOUBLE_S = 2.0
-"""A hook that is registered twice tells the same end again within this."""
+"""A hook that is registered twice reports the same end again within this."""
 LATE_S = 3.0
 PROMPT_CHARS_MAX = 2_000
 _OF_TURNS = ("prompt", "tool_wanted", "tool_used", "turn_ended", "errored")
@@ -50,7 +50,7 @@ class Turn(msgspec.Struct, kw_only=True):
     is_prompted: bool = True
     """A prompt was seen at its beginning; else it began before anything was heard of it, or by a message."""
     prompt: str = ""
-    """The beginning of what began it, where the client tells."""
+    """The beginning of what began it, where the client reports it."""
     waits: int = 0
     """How often it has waited for its human."""
     parts: int = 0
@@ -64,7 +64,7 @@ class Turn(msgspec.Struct, kw_only=True):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """What is to be reported."""
+    """The end of a turn, as it is reported."""
 
     turn: Turn
     id: str
@@ -72,8 +72,8 @@ class Ending(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class Turns:
-    """One agent's turns, one after another."""
+class TurnLog:
+    """The turns of one agent, in order."""
 
     def __init__(
         self, name: Callable[[], str], *, wake_line: str = "", clock: Callable[[], float] = time.time
@@ -87,6 +87,8 @@ class Turns:
         """Of the last part: the text, and when."""
         self.current: Turn | None = None
         self.is_waiting = False
+        self.wants = ""
+        """While it waits for its human: what for."""
         self.checkpoint_next = False
         """The next turn is a checkpoint's."""
 
@@ -121,7 +123,7 @@ class Turns:
             return before
         self.current.answer = ""
         if not self.current.is_prompted and event.what == "prompt":
-            # Some clients tell that they are busy a moment before they tell why.
+            # Some clients report that they are busy a moment before they report why.
             self.current.human = human and self._clock() - self.current.began_at < LATE_S
             self.current.is_prompted = True
             self.current.prompt = event.prompt[:PROMPT_CHARS_MAX]
@@ -155,8 +157,9 @@ class Turns:
     def wait(self, text: str) -> list[Ending]:
         """The client asks its human; once for each time."""
         if self.is_waiting:
+            self.wants = self.wants or clean_text(text)
             return []
-        self.is_waiting = True
+        self.is_waiting, self.wants = True, clean_text(text)
         if self.current is None:
             return []
         self.current.waits += 1
@@ -174,7 +177,7 @@ class Turns:
         return [Ending(said, f"{turn.id}.c{turn.parts}", "ended", clean_text(text))]
 
     def is_part_again(self, text: str) -> bool:
-        """Whether a hook that is registered twice tells a part again, which kept going."""
+        """Whether a hook that is registered twice reports a part again, which kept going."""
         said, at = self._part
         turn = self.current
         going = turn is not None and bool(turn.parts) and not turn.is_told
@@ -199,7 +202,7 @@ class Turns:
         return [] if told else [Ending(turn, ending or turn.id, outcome, clean_text(text))]
 
     def end_session(self) -> list[Ending]:
-        """The session is over. A client that runs one turn may leave before it has told how that ended."""
+        """The session is over. A client that runs one turn may exit before it reports the end of it."""
         turn = self.current
         if turn is None or not turn.answer.strip():
             return self.end("interrupted")

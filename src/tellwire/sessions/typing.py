@@ -1,7 +1,7 @@
 """Waking an idle client by typing one line into its tmux pane: the last resort, where no other path works.
 
-The line only starts a turn; the mail itself comes with the client's prompt hook. What is in the way of typing
-is told in the listing. After a line that started nothing, none is typed until the client has shown life.
+The line only starts a turn; the mail itself comes with the client's prompt hook. What prevents typing
+is shown in the listing. After a line that started nothing, none is typed until the client has shown life.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class TypingTimes(msgspec.Struct, frozen=True, kw_only=True):
 
     look_s: float = 0.05
     human_s: float = HUMAN_S
-    """Whoever typed into the pane within this is still there."""
+    """A person who typed into the pane within this time is still there."""
     typed_s: float = 15.0
     captured_s: float = 5.0
     started_s: float = 10.0
     """A prompt that was typed shows by a hook within this."""
     again_s: tuple[float, ...] = (10.0, 20.0, 40.0, 60.0)
-    """When to try again after something passing was in the way; from then on, the last."""
+    """When to retry after a temporary obstacle; the last one repeats."""
 
 
 class Tries:
@@ -158,6 +158,7 @@ class Typist:
         return True
 
     async def _type(self, session: ClientSession, agent: Agent, tries: Tries) -> None:
+        """Type in a thread; if tmux hangs, give up, and have the thread type nothing later."""
         if tries.is_typing:
             raise ObstacleError("tmux does not respond")
         heard, is_wanted = session.heard, True
@@ -192,7 +193,7 @@ class Typist:
             self._access.run(self._again(agent.id, tries, delay_s))
 
     async def _again(self, agent: str, tries: Tries, delay_s: float) -> None:
-        """What was in the way may have passed, and nobody tells: try all paths again."""
+        """The obstacle may have gone without any event: try all paths again."""
         try:
             await asyncio.sleep(delay_s)
         finally:

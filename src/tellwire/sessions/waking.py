@@ -86,7 +86,7 @@ class Waking:
         return leave_to_wake(self._mesh.state, agent, session.standing, time.time(), retry_s=retry_s)
 
     def hold(self, session: ClientSession) -> Leave:
-        """What keeps an agent from being woken, whoever writes to it."""
+        """Why an agent may not be woken, regardless of the sender."""
         return hold_of(session.standing, time.time(), retry_s=self._mesh.limits.wake_retry_s)
 
     async def _wake(self, session: ClientSession, agent: Agent) -> bool:
@@ -98,6 +98,7 @@ class Waking:
         return False
 
     async def _when_wanted(self, session: ClientSession) -> Agent | None:
+        """Wait until the agent may be woken; None if it is gone, or only new mail can change that."""
         told = ""
         while True:
             session.wakes.news.clear()

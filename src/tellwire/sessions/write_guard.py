@@ -1,8 +1,8 @@
 """Tells clients that ask before they write whether they may, by a table of `core/children/scopes`.
 
 A client's sub-agents write as the client's main conversation does. Reads are never asked about, and neither
-are shell commands: what those write cannot be told from their text. A call of which nobody can tell where it
-writes is refused to every agent that may not write everywhere.
+are shell commands: what those write cannot be told from their text. A call whose target cannot be
+determined is refused to every agent that may not write everywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tellwire.broker.ports import MeshView
 from tellwire.broker.refusals import Refusals
 from tellwire.clients.client import Client
 from tellwire.clients.events import HookEvent
-from tellwire.core.children.write_rules import guard_of, is_guarded
+from tellwire.core.children.write_rules import WRITE, guard_of, is_guarded
 from tellwire.core.context import Caller
 from tellwire.core.state import Agent
 from tellwire.protocol.errors import TellwireError
@@ -28,15 +28,12 @@ from tellwire.sessions.gate_files import WRITES, GuardFiles
 from tellwire.sessions.listening import Listens, always
 from tellwire.sessions.tracker import SessionTracker
 
-WRITE = "write"
-"""What was refused, as the record has it."""
-
 
 class GuardTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long a write is held up at most; its hook waits a little longer."""
 
     note_s: float = 1.0
-    """For what else its hook tells."""
+    """For everything else that its hook reports."""
     look_s: float = 0.4
     """For the search for other names of a file; then the call is refused."""
     decide_s: float = 1.3
@@ -142,5 +139,5 @@ class Guarding:
 
 
 def may_write(client: str, payload: Mapping[str, Any]) -> bool:
-    """Whether a hook asks for leave to write, or does not tell what for."""
+    """Whether a hook asks for permission to write, or does not say what for."""
     return client in WRITES and written_paths(WRITES[client], payload) != []

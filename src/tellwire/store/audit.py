@@ -29,7 +29,7 @@ from tellwire.store.database import explained
 from tellwire.store.losses import find_losses
 
 FINDINGS_MAX = 100
-"""Told one by one; further ones are counted."""
+"""Findings that are listed; further ones are only counted."""
 ACKNOWLEDGE = "Run `tellwire audit --acknowledge` at a terminal to confirm that you know."
 HASH_DIGITS_MIN = 16
 """Of a hash given by its beginning."""
@@ -107,6 +107,7 @@ class _Check:
         """The hash passed last, in hex."""
 
     def run(self, progress: Progress) -> None:
+        """Walk over all commits from the anchor on; findings are added to the verdict."""
         verdict = self.verdict
         anchors = self.db.execute("select seq, hash from anchor").fetchall()
         if len(anchors) != 1:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tellwire.protocol.errors import TellwireError
-from tellwire.store import kept, search
+from tellwire.store import conversations, kept, search
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x546C7772
@@ -67,6 +67,7 @@ class Database:
             self._migrate(version)
         kept.prepare(db)
         search.prepare(db)
+        conversations.prepare(db)
 
     def _check_kind(self) -> int:
         """The schema version of the file, 0 if it is empty; nothing is written before this passed."""

@@ -1,4 +1,4 @@
-"""A journal that is not the one its head file names: noted at the start, told until a person acknowledges it.
+"""A journal that is not the one its head file names: noted at the start, reported until acknowledged.
 
 Each loss is a file next to the database, `head.lost-TIME`, that keeps what the head file said. To acknowledge
 it renames it to `head.acknowledged-TIME`; nothing is deleted.

@@ -16,9 +16,12 @@ from tellwire.core.record.stored import (
     Pruned,
     Query,
     StoredMessage,
+    Talk,
+    Talks,
     entries_of,
 )
 from tellwire.core.record.terms import matches, searched_text
+from tellwire.protocol.addresses import conversation_of
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import parse_batch
 from tellwire.store.chain import ORIGIN, next_hash
@@ -92,6 +95,17 @@ class MemoryJournal:
             room -= len(message.body)
         return MessagePage(page)
 
+    def talks(self, before: int, limit: int) -> Talks:
+        """Conversations by their last words, newest first."""
+        found: dict[str, Talk] = {}
+        for seq, message in sorted(self._messages.items()):
+            key = conversation_of(message.sender, message.recipients.split(), message.to)
+            found[key] = Talk(key, seq, found[key].messages + 1 if key in found else 1)
+        older = sorted(
+            (talk for talk in found.values() if not before or talk.last < before), key=lambda talk: -talk.last
+        )
+        return Talks(older[:limit], more=len(older) > limit)
+
     def indexed(self) -> int:
         """Nothing is indexed, nothing has to be."""
         return self.head()[0]
@@ -138,11 +152,11 @@ class MemoryJournal:
         return kept_of(parse_batch(commit.data) for commit in self.commits)
 
     def prune(self, before: float, open_from: int, rows_max: int) -> Pruned:
-        """Let go of what is old on the awake clock, a few commits at a time."""
+        """Delete what is old on the awake clock, a few commits at a time."""
         return self._let_go(lambda commit: commit.awake < before, open_from, rows_max)
 
     def purge(self, before: float, open_from: int, rows_max: int) -> Pruned:
-        """Let go of what is old by the time of day, a few commits at a time."""
+        """Delete what is old by the wall clock, a few commits at a time."""
         return self._let_go(lambda commit: commit.at < before, open_from, rows_max)
 
     def _let_go(self, is_old: Callable[[Commit], bool], open_from: int, rows_max: int) -> Pruned:

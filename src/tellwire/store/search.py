@@ -32,6 +32,7 @@ SEARCH_SEQS_MAX = 500_000
 LOOKED_AT_MAX = 2_000
 """Index rows held against the filters."""
 STEP = "step:"
+IS_STEP = "name >= 'step:' and name < 'step;'"
 RE = "re:"
 """Before the id of a message, in `parties`: its answers."""
 ANSWERS = "answers"
@@ -212,6 +213,7 @@ def _step_forwards(db: sqlite3.Connection, query: Query) -> MessagePage:
 
 
 def _step(db: sqlite3.Connection, query: Query) -> MessagePage:
+    """One bounded step of a query: first what is not indexed yet, then the index."""
     if query.after:
         return _step_forwards(db, query)
     page = _Page(query)
@@ -250,7 +252,7 @@ def _scan_tail(db: sqlite3.Connection, page: _Page, low: int, high: int) -> bool
 
 
 def _may_match(terms: tuple[Term, ...]) -> tuple[str, list[str]]:
-    """A cheap condition that every matching row fulfils: plain text holds the word as it stands.
+    """A cheap condition that every matching row fulfils: plain text contains the word unchanged.
 
     Text with other than ASCII characters, or with a NUL, which ends `like`, is always looked at: SQLite
     counts fewer characters in it than bytes.
@@ -273,6 +275,7 @@ def _read_all(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
 
 
 def _read_parties(db: sqlite3.Connection, page: _Page, low: int, high: int) -> None:
+    """Read messages by agent, link or answered message; with a peer, a bounded number of index rows."""
     agent, peer = page.query.agent, page.query.peer
     if page.query.re is not None:  # what else is asked for is held against the rows
         agent, peer = f"{RE}{page.query.re}", None
@@ -352,9 +355,7 @@ def _narrow(db: sqlite3.Connection, query: Query, low: int, high: int) -> tuple[
 
 def _runs(db: sqlite3.Connection, low: int, high: int) -> list[tuple[int, int]]:
     """Parts of a range within which times only grow."""
-    steps = db.execute(
-        f"select seq from cursors where name like '{STEP}%' and seq between ? and ?", (low, high)
-    )
+    steps = db.execute(f"select seq from cursors where {IS_STEP} and seq between ? and ?", (low, high))
     starts = sorted({low, *(seq for (seq,) in steps)})
     return list(zip(starts, [*(start - 1 for start in starts[1:]), high], strict=True))
 
@@ -366,7 +367,7 @@ def note_step(db: sqlite3.Connection, seq: int) -> None:
 
 def forget_steps(db: sqlite3.Connection, seq: int) -> None:
     """Forget steps of the clock up to `seq`, whose commits are deleted."""
-    db.execute(f"delete from cursors where name like '{STEP}%' and seq <= ?", (seq,))
+    db.execute(f"delete from cursors where {IS_STEP} and seq <= ?", (seq,))
 
 
 def _first_at(db: sqlite3.Connection, at: float, low: int, high: int, *, behind: bool = False) -> int:

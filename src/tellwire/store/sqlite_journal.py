@@ -18,11 +18,12 @@ from tellwire.core.record.stored import (
     Pruned,
     Query,
     StoredMessage,
+    Talks,
     entries_of,
 )
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import parse_batch
-from tellwire.store import kept, search
+from tellwire.store import conversations, kept, search
 from tellwire.store.chain import Head, next_hash, save_head
 from tellwire.store.database import MIGRATIONS, SCHEMA_VERSION, Database, Migration, explain, explained
 from tellwire.store.derived_receipts import DerivedReceipts
@@ -187,6 +188,10 @@ class SqliteJournal:
         with explained(self.path):
             return search.find(self._db, query)
 
+    def talks(self, before: int, limit: int) -> Talks:
+        with explained(self.path):
+            return conversations.listed(self._db, before, limit)
+
     def indexed(self) -> int:
         with explained(self.path):
             return search.indexed(self._db)
@@ -228,7 +233,7 @@ class SqliteJournal:
     def index(self) -> bool:
         """Make a few more messages searchable; True if more may be left."""
         with self._database.transaction() as db:
-            return search.index(db)
+            return search.index(db) or conversations.index(db)
 
     def kept(self) -> dict[str, int]:
         with explained(self.path):
@@ -314,6 +319,7 @@ def _delete(database: Database, clock: str, before: float, *, reach: int, rows_m
         last = old[-1][:2]
         if search.unindex(db, last[0]):
             return Pruned(more=True)
+        conversations.forget(db, last[0])
         messages = db.execute("delete from messages where seq <= ?", (last[0],)).rowcount
         db.execute("delete from receipts where message <= ?", (last[0],))
         freed = kept_of(parse_batch(row[3]) for row in old)

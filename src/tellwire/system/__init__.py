@@ -1,5 +1,5 @@
-"""The machine under us; it knows nothing of messages.
+"""The operating system; it knows nothing of messages.
 
 Processes (`proc` is the one reader of `/proc`), terminals, tmux, atomic files, threads, background tasks and
-bounded maps.
+bounded maps. Imports only `paths`; the only home of `libtmux`.
 """

@@ -18,7 +18,7 @@ def write_atomically(
 ) -> None:
     """Put new contents in a file's place; with `fsync` they are on disk before they are seen.
 
-    The new file always has the same name: whoever is killed while writing leaves at most one. In a `shared`
+    The new file always has the same name: a process killed while writing leaves at most one. In a `shared`
     folder, where another program may write the same file now, it has a name of its own.
 
     Raises:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WAKE_LINE = "tellwire: you have mail"
 """All that is ever typed. Short, so that it fits any pane, and no client reads a command into it."""
 HUMAN_S = 10.0
-"""So long after a person's last key nothing is typed. tmux tells whole seconds, and whoever pauses for longer
+"""Nothing is typed until this long after a person's last key. tmux reports whole seconds; who pauses longer
 has either nothing in the line, or something, which is seen."""
 SHOWN_S = 3.0
 LOOK_S = 0.1

@@ -1,4 +1,4 @@
-"""What the operating system tells of processes: the only module that knows the platform and reads `/proc`.
+"""What the system reports about processes: the only module that knows the platform and reads `/proc`.
 
 `Platform` is what can be told anywhere, which is little: it asks `ps`, and all else is unknown. `Linux` reads
 `/proc`. Support for another platform is one more subclass, and a line in `_choose`. Others use
@@ -22,13 +22,13 @@ ENVIRON_BYTES_MAX = 8 << 20
 GROUPS_CHARS_MAX = 65_536
 STATUS_BYTES_MAX = 65_536
 STAT_BYTES_MAX = 4_096
-"""Several times what the kernel tells of a process in one line."""
+"""Several times what the kernel reports about a process in one line."""
 SOCKETS_MAX = 65_536
 """Lines of the kernel's table of Unix sockets that are looked at."""
 UNIX_LISTENS = 0x10000
 TCP_LISTENS = "0A"
 TERMINALS = {136: "pts/"}
-"""Device numbers of terminals of programs; others are told by their number."""
+"""Device numbers of pseudo-terminals; others are named by their number."""
 
 
 class Credentials(NamedTuple):
@@ -67,7 +67,7 @@ class Process(NamedTuple):
 
     @property
     def is_stopped(self) -> bool:
-        """It does nothing until it is told to go on."""
+        """It is stopped until it gets SIGCONT."""
         return self.is_gone or self.state in ("T", "t")
 
 
@@ -85,7 +85,7 @@ class Platform:
         return Credentials(pid, uid)
 
     def process(self, pid: int) -> Process | None:
-        """One process; the leader of a session is not told: whoever has a terminal is taken to lead it."""
+        """One process; the session leader is unknown: the process with the terminal counts as it."""
         import subprocess  # noqa: PLC0415 - start-up speed where there is `/proc`
 
         found = subprocess.run(

@@ -1,7 +1,7 @@
 """Reads the input line of a client on a screen: empty, with a text in it, or not to be made out.
 
 All of them keep the terminal's cursor where the next character goes, even if they hide it and draw their own.
-So the line is found by the cursor, and what stands left and right of it and in the lines around tells. Seen
+So the line is found by the cursor, and recognised by the text around it. Seen
 with the versions in `docs/delivery-matrix.md`; what looks different is not typed into.
 """
 
@@ -68,7 +68,7 @@ def _is_framed(shown: Shown, prompt: Prompt) -> bool:
 def _is_hint(behind: list[Cell], prompt: Prompt) -> bool:
     if prompt.hint.fullmatch(_text(behind)):
         return True
-    # A drawn cursor may stand upon the first letter of a faint hint.
+    # A drawn cursor may cover the first letter of a faint hint.
     first = 1 if behind[0].inverse and len(behind) > 1 else 0
     return all(cell.faint or cell.text.isspace() or not cell.text for cell in behind[first:])
 
@@ -98,6 +98,7 @@ def _cells(text: str, *, faint: bool, inverse: bool) -> list[Cell]:
 
 
 def _attributes(words: str, *, faint: bool, inverse: bool) -> tuple[bool, bool]:
+    """Apply the numbers of an SGR sequence to the two attributes that matter."""
     numbers = words.replace(":", ";").split(";")
     place = 0
     while place < len(numbers):

@@ -74,7 +74,7 @@ def attached_clients(server: int, leader: int) -> list[int]:
 
 
 def clients_of(told: str, leader: int) -> list[int]:
-    """Read what tmux tells of panes and clients."""
+    """Read what tmux reports about panes and clients."""
     rows = [line.split(" ") for line in told.splitlines()]
     rows = [row for row in rows if len(row) == 3 and row[1].isdecimal()]
     sessions = {session for what, pid, session in rows if what == "pane" and int(pid) == leader}

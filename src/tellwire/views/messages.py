@@ -63,7 +63,7 @@ def recipient_lines(told: Explained, *, age: Callable[[float], str]) -> list[str
 
 
 def step_words(step: Step) -> str:
-    """One step."""
+    """One step of a message, as a line."""
     words = STEP_WORDS.get(step.what, clean(step.what))
     return f"{words} ({clean(step.note)})" if step.note else words
 

@@ -24,14 +24,14 @@ from tellwire.protocol.operations.feed import (
     Pulse,
     Rows,
 )
+from tellwire.protocol.operations.needs import Notice
 from tellwire.system.bounded import forget_oldest
+from tellwire.views.bounds import FAULT_IDS_MAX, FAULTS_MAX, MESSAGES_MAX, TIMELINE_MAX
 
-Frame: TypeAlias = OverviewPage | Rows | FeedEvent | Pulse
+Frame: TypeAlias = OverviewPage | Rows | FeedEvent | Pulse | Notice
 Key: TypeAlias = tuple[str, str]
 """A table and the id of a row in it."""
 
-MESSAGES_MAX = 5_000
-TIMELINE_MAX = 10_000
 GAP = "gap"
 
 
@@ -52,6 +52,21 @@ class Message(msgspec.Struct, kw_only=True):
     evidence: dict[str, str] = {}
 
 
+class Fault(msgspec.Struct, kw_only=True):
+    """Something that went wrong for one agent, and how often in a row."""
+
+    kind: str
+    """`failed` (a child did not come up), `expired`, `denied`, `refused` (a write) or `overdue`."""
+    agent: str
+    who: str
+    at: float
+    """When it last happened."""
+    since: float
+    count: int = 0
+    text: str = ""
+    ids: list[str] = []
+
+
 class Model(msgspec.Struct, kw_only=True):
     """All that a console shows. Only `fold` changes it."""
 
@@ -70,6 +85,8 @@ class Model(msgspec.Struct, kw_only=True):
     """What agents do, by id."""
     messages: dict[str, Message] = {}
     """The last ones that came by the feed, oldest first."""
+    faults: dict[str, Fault] = {}
+    """The last things that went wrong, by kind and agent."""
     timeline: deque[FeedEvent] = msgspec.field(default_factory=lambda: deque(maxlen=TIMELINE_MAX))
 
     def tables(self) -> dict[str, dict[str, object]]:
@@ -93,6 +110,8 @@ def fold(model: Model, frame: Frame) -> set[Key]:
         return _fold_rows(model, frame) if frame.seq >= model.floor else set()
     if isinstance(frame, Pulse):
         return _fold_pulse(model, frame)
+    if isinstance(frame, Notice):
+        return set()  # the need itself is in the tables
     return _fold_event(model, frame)
 
 
@@ -101,8 +120,11 @@ def _fold_overview(model: Model, page: OverviewPage) -> set[Key]:
     if page.rows.whole:  # the first page: what was known of activities and receipts may be over
         changed.update(("pulses", agent) for agent in model.pulses)
         changed.update(("messages", message) for message in model.messages)
-        model.pulses, model.messages = {}, {}
+        changed.update(("faults", fault) for fault in model.faults)
+        model.pulses, model.messages, model.faults = {}, {}, {}
         model.seq = model.floor = page.seq
+        for event in page.recent:
+            changed |= _add_fault(model, event)
     for pulse in page.pulses:
         changed |= _fold_pulse(model, pulse)
     return changed
@@ -132,7 +154,7 @@ def _fold_rows(model: Model, rows: Rows) -> set[Key]:
 
 
 def _fold_pulse(model: Model, pulse: Pulse) -> set[Key]:
-    if pulse.activity and pulse.agent in model.agents:
+    if (pulse.activity or pulse.held or pulse.shut) and pulse.agent in model.agents:
         model.pulses[pulse.agent] = pulse
     else:
         model.pulses.pop(pulse.agent, None)
@@ -161,6 +183,10 @@ def _fold_event(model: Model, event: FeedEvent) -> set[Key]:
         model.pulses = {}
     if event.type == "message_queued":
         return _add_message(model, event)
+    return _add_fault(model, event) | _fold_receipts(model, event)
+
+
+def _fold_receipts(model: Model, event: FeedEvent) -> set[Key]:
     if event.type in RECEIPTS:
         word, evidence = RECEIPTS[event.type], str(event.detail.get("evidence", ""))
         return _set_receipts(model, event.agent, event.ids, word, evidence)
@@ -199,3 +225,38 @@ def _set_receipts(model: Model, agent: str, ids: list[str], word: str, evidence:
             message.evidence[agent] = evidence
         changed.add(("messages", message_id))
     return changed
+
+
+# -- what went wrong ----------------------------------------------------------------------------------
+
+FAULTS = {
+    "child_failed": "failed",
+    "messages_expired": "expired",
+    "call_refused": "refused",
+    "agent_overdue": "overdue",
+}
+WRITE = "write"
+"""What a refused write is called on record."""
+DENIED = "denied"
+APART_S = 3_600.0
+"""Faults of one kind that lie further apart are counted anew."""
+
+
+def _add_fault(model: Model, event: FeedEvent) -> set[Key]:
+    kind = FAULTS.get(event.type, "")
+    if event.type == "call_refused":
+        denied = event.detail.get("code") == DENIED
+        kind = kind if event.detail.get("operation") == WRITE else DENIED if denied else ""
+    if not kind:
+        return set()
+    key = f"{kind}:{event.agent}"
+    fault = model.faults.pop(key, None)
+    if fault is None or event.at - fault.at > APART_S:
+        fault = Fault(kind=kind, agent=event.agent, who=event.who, at=event.at, since=event.at)
+    fault.at, fault.who = event.at, event.who
+    fault.count += int(event.detail.get("count") or len(event.ids) or 1)
+    fault.text = str(event.detail.get("reason") or event.detail.get("operation") or "")
+    fault.ids = [*fault.ids, *event.ids][-FAULT_IDS_MAX:]
+    model.faults[key] = fault
+    forget_oldest(model.faults, FAULTS_MAX)
+    return {("faults", key)}

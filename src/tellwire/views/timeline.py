@@ -7,10 +7,12 @@ screen reader would not read.
 from __future__ import annotations
 
 from collections import Counter
-from typing import cast
+from itertools import islice
+from typing import NamedTuple, cast
 
 from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.operations.feed import FeedEvent, Pulse
+from tellwire.views.bounds import TIMELINE_MAX
 from tellwire.views.model import Model
 from tellwire.views.words import clean, cut
 
@@ -102,6 +104,39 @@ class _Fields(dict[str, str]):
 
     def __missing__(self, key: str) -> str:
         return ""
+
+
+class Filter(NamedTuple):
+    """Which events a timeline shows; empty for all."""
+
+    agents: frozenset[str] = frozenset()
+    """By id: events that concern one of them."""
+    types: frozenset[str] = frozenset()
+    link: str = ""
+    text: str = ""
+    """Words that the line must have, in any case."""
+    quiet: bool = False
+    """Also what a person seldom wants to hear of."""
+
+    def takes(self, event: FeedEvent) -> bool:
+        """Whether an event passes."""
+        if self.types and event.type not in self.types:
+            return False
+        if not (self.quiet or self.types) and event.type in QUIET:
+            return False
+        if self.link and event.link != self.link:
+            return False
+        if self.agents and event.agent not in self.agents and self.agents.isdisjoint(event.whom_ids):
+            return False
+        return not self.text or self.text.casefold() in event_line(event).casefold()
+
+
+ALL = Filter()
+
+
+def timeline_rows(model: Model, wanted: Filter = ALL, *, limit: int = TIMELINE_MAX) -> list[FeedEvent]:
+    """The last events that pass, the newest first."""
+    return list(islice((event for event in reversed(model.timeline) if wanted.takes(event)), limit))
 
 
 def pulse_line(pulse: Pulse, model: Model, *, width: int | None = None) -> str:

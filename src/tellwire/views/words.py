@@ -19,7 +19,7 @@ HIDDEN = (
 )
 """Letters and marks that nothing is seen of; the other invisible ones are format characters."""
 JOINERS = "\u200c\u200d\ufe0e\ufe0f"
-"""They join or vary the signs beside them; terminals do not agree on the width of the result."""
+"""They join or vary the characters around them; terminals do not agree on the width of the result."""
 
 
 def clean(text: str) -> str:

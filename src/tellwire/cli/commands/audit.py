@@ -144,7 +144,7 @@ class _Sink(io.StringIO):
         return len(text)
 
     def flush(self) -> None:
-        """Write what was taken."""
+        """Write the lines that are buffered."""
         lines, self._lines = self._lines, []
         write("".join(lines), self._descriptor)
 

@@ -62,7 +62,7 @@ Examples:
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What came of one client."""
+    """The result of installing or removing for one client."""
 
     client: str
     status: str = "unchanged"

@@ -38,7 +38,7 @@ ADVICE = {
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding."""
+    """The result of one check."""
 
     about: str
     level: Literal["ok", "warn", "fail"] = "ok"
@@ -160,7 +160,7 @@ def look_at_clients(words: Sequence[str]) -> dict[str, Report]:
     """How tellwire is installed in each client, by the installer's word for it.
 
     Raises:
-        TellwireError: it cannot be told.
+        TellwireError: a configuration cannot be read.
     """
     if not words:
         return {}

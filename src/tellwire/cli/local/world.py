@@ -21,7 +21,7 @@ ALL = "all"
 
 
 class World(msgspec.Struct, frozen=True):
-    """What the commands work on."""
+    """What `install` and `uninstall` work on."""
 
     settings: Settings
     place: InstallPlace
@@ -70,7 +70,7 @@ def find_clients(words: Sequence[str]) -> dict[str, InstalledClient]:
 
 
 def expand(clients: Sequence[str]) -> list[str]:
-    """The clients that are meant."""
+    """The clients that the arguments name; `all` is every one."""
     if ALL not in clients:
         return list(dict.fromkeys(clients))
     return list(BY_NAME)

@@ -22,7 +22,7 @@ PLAIN = re.compile(r"(?:/[A-Za-z0-9_.][A-Za-z0-9_. -]*)+")
 """Paths whose names hold nothing that a pattern reads otherwise."""
 LETTERS = string.ascii_lowercase + string.digits + "._"
 OTHERS = " -,:-@\\[\\\\^`{-~\u0080-\uffff"
-"""All that names begin or go on with beside those: as ranges within a class."""
+"""The other characters of names, as ranges within a class."""
 CLOSING = "\\]"
 """Characters that cannot be part of a character class."""
 
@@ -70,7 +70,7 @@ def other_names(names: Sequence[str]) -> list[str]:
         following = {name[len(start)] for name in names if name.startswith(start) and name != start}
         if start and start not in names:
             found.append(start)
-        # A space is the start of a range of other characters, and a hyphen only stands for itself at the end.
+        # A space is the start of a range of other characters, and a hyphen is literal only at the end.
         others = OTHERS if " " not in following else OTHERS.replace(" -,", "!-,")
         hyphen = "" if "-" in following else "-"
         letters = "".join(letter for letter in LETTERS if letter not in following)

@@ -1,4 +1,4 @@
-"""Claude Code as a record."""
+"""The record of Claude Code: what its parts are, and what is special about it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def is_distrusted(cwd: str, env: Mapping[str, str]) -> bool:
 
 
 def wakers(port: SessionPort, doors: Doors, threads: ClientThreads | None) -> list[Waker]:
-    """Its hooks can run a program that waits beside an idle session."""
+    """Its hooks can run a program in the background while a session is idle."""
     del port, threads
     return [doors.waiter, doors.typing]
 

@@ -1,4 +1,4 @@
-"""Claude Code's hooks: what they tell, and what they can say."""
+"""Claude Code's hooks: what they report, and what they can answer."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ REFUSAL: dict[str, Any] = {
 
 
 class ClaudeHooks:
-    """The hooks of Claude Code."""
+    """Parses and answers Claude Code's hooks."""
 
     room = TextLimit(9_900)
 
     def parse(self, payload: Mapping[str, Any]) -> HookEvent:
-        """A hook's payload."""
+        """Parse a hook's payload."""
         event = parse_payload(payload, _HOOKS, turn="prompt_id")
         if event.name == "Notification":
             kind = payload.get("notification_type")

@@ -1,6 +1,6 @@
 """Claude Code: an MCP server, permission for its tools, and hooks.
 
-Its files are plain JSON: it passes over one that has a comment in it, without a word.
+Its files are plain JSON: it silently ignores one that has a comment in it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _plugin(folder: str, server: dict[str, Any], programs: Programs) -> list[Tar
 
 
 def _hooks(programs: Programs) -> list[Hooks]:
-    """Commands, each in a shell of the client's own; waiters beside three of them."""
+    """Commands, each in a shell of the client's own; and waiters for three of the events."""
     waiter = {
         "type": "command",
         "command": programs.waiter(KIND),

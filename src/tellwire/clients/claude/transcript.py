@@ -1,6 +1,6 @@
 """Claude Code's transcript, which tells each request and which answer belongs to it.
 
-A request is what it keeps of an earlier one and the hashes of more messages; a hash stands for the text of an
+A request is what it keeps of an earlier one and the hashes of more messages; a hash is that of the text of an
 `api-request-blob`, or for ordinary entries. The file is not in order of time, only the conversation's entries
 are, among themselves. Undocumented, seen with 2.1.325; without requests the order of the entries has to do.
 """
@@ -30,7 +30,7 @@ from tellwire.clients.said import blocks_said, text_of, told
 from tellwire.system.bounded import BoundedDict
 
 REQUESTS_MAX = 50_000
-"""So many requests are remembered; one that builds on a forgotten one proves no absence."""
+"""How many requests are remembered; one that builds on a forgotten one proves no absence."""
 ANSWERED_MAX = 1_000
 
 _TAKEN_UP = {"hook_additional_context", "queued_command"}
@@ -85,6 +85,7 @@ class ClaudeReader(TranscriptReader):
     evidence = "request"
 
     def _forget(self) -> None:
+        """Reset everything that was read, for a file that is read from its beginning."""
         self._requests: BoundedDict[str, _Request] = BoundedDict(REQUESTS_MAX)
         self._answered: BoundedDict[str, None] = BoundedDict(ANSWERED_MAX)
         """Requests that were answered and are not in the file yet: it may have them behind their answers."""
@@ -104,6 +105,7 @@ class ClaudeReader(TranscriptReader):
         self._is_damaged = False
 
     def _read_line(self, line: bytes, offset: int) -> None:
+        """Handle one entry of the main conversation; entries of sub-agents are skipped."""
         del offset  # time tells the order here, not the place
         try:
             entry = msgspec.json.decode(line, type=_Line)
@@ -286,7 +288,7 @@ class ClaudeReader(TranscriptReader):
         return _Hashes(names, wanted <= 0)
 
     def _settle_by_order(self, at: float) -> None:
-        """Another version, which tells no requests: a new answer was given with all that stands before it."""
+        """A version that records no requests: an answer was given with everything before it."""
         for mark in self._open_marks():
             if mark.taken_at is not None:
                 mark.verdict, self.evidence = Verdict.READ, "transcript"
@@ -301,7 +303,7 @@ class ClaudeTranscript:
     evidence = "request"
 
     def opened(self) -> ClaudeTranscript:
-        """It remembers nothing."""
+        """Return itself: it keeps no state."""
         return self
 
     def reader(self, event: HookEvent) -> ClaudeReader:

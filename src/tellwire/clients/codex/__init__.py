@@ -1,1 +1,1 @@
-"""Everything that tellwire knows about Codex."""
+"""Everything that tellwire knows about Codex; imports what `clients` may, and no other client."""

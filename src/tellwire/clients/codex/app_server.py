@@ -33,15 +33,15 @@ _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 
 
 class AppServerError(Exception):
-    """It cannot be asked, or has no answer."""
+    """The app-server cannot be asked, or gives no answer."""
 
 
 class AppServerSilentError(AppServerError):
-    """It has said nothing in time."""
+    """The app-server did not answer in time."""
 
 
 class AppServerRefusedError(AppServerError):
-    """It has answered, and the answer is no."""
+    """The app-server refused the request."""
 
 
 class AppServer:
@@ -86,6 +86,7 @@ class AppServer:
             raise AppServerError("another process listens in its place")
 
     async def _greet(self) -> None:
+        """Upgrade the connection to WebSocket, and initialise the session."""
         key = base64.b64encode(os.urandom(16)).decode()
         upgrade = (
             "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

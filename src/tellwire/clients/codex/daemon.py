@@ -28,9 +28,9 @@ from tellwire.protocol.operations.agents import PathRecord
 log = logging.getLogger("tellwire.hooks")
 
 SETTLED_S = 2.0
-"""So long after it was added a text that is in no queue may be on its way into the rollout."""
+"""How long after it was added a text that is in no queue may still appear in the rollout."""
 MISSES_MAX = 2
-"""A text that is so often neither in the queue nor in the rollout, while no turn runs, was not taken."""
+"""After this many checks that find a text neither in the queue nor in the rollout, it counts as lost."""
 PAGE = 100
 PAGES_MAX = 10
 KNOWN_MAX = 1_000
@@ -96,7 +96,7 @@ class CodexDaemon:
             self._without.add(agent.owner)
 
     def path_of(self, agent: Agent) -> PathRecord | None:
-        """Whether the agent's thread would be told; None if it is not on a daemon."""
+        """Whether a text would reach the agent's thread; None if it is not on a daemon."""
         if not is_app_server(pid_of(agent)):
             return None
         session = self._port.session_of(agent.id)

@@ -1,4 +1,4 @@
-"""Codex as a record."""
+"""The record of Codex: what its parts are, and what is special about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codex's hooks: what they tell, and what they can say."""
+"""Codex's hooks: what they report, and what they can answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REFUSAL: dict[str, Any] = {
 
 
 class CodexHooks:
-    """The hooks of Codex."""
+    """Parses and answers Codex's hooks."""
 
     room = TextLimit(3_200, 9_900)
     """It cuts the middle out of more than 10,000 bytes; most letters of the world have up to three."""

@@ -32,7 +32,7 @@ def targets(place: InstallPlace, programs: Programs) -> list[Target]:
 
 
 def hooks(programs: Programs) -> list[Hooks]:
-    """Ours, event by event."""
+    """Our hooks, by event."""
     guard = {"type": "command", "command": _plain(programs.guard(KIND)), "timeout": HOOK_S}
     told = [
         Hooks(

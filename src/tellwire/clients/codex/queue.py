@@ -33,7 +33,7 @@ ANEW = "its human has begun another session"
 
 
 class CodexQueue:
-    """Wakes sessions of Codex."""
+    """Wakes sessions of Codex by `codex queue`."""
 
     def __init__(self, port: SessionPort, threads: CodexThreads) -> None:
         self._port = port
@@ -77,7 +77,7 @@ class CodexQueue:
 
 
 async def _start(pid: int, session: str) -> None:
-    """After an interrupt an app-server leaves the queue alone too, but can be told to go on."""
+    """After an interrupt an app-server leaves the queue alone too, but can be asked to continue."""
     try:
         async with AppServer.open(pid) as server:
             await server.call("thread/queue/start", threadId=session)

@@ -1,6 +1,6 @@
 """Codex's rollout file, in which it writes down each item of the conversation.
 
-The file names no requests. What the model produced up to a `token_usage_record` is one answer, what stands
+The file names no requests. What the model produced up to a `token_usage_record` is one answer, what comes
 before it was asked; Codex writes an item down before it sends it. Seen with 0.166.0.
 """
 
@@ -30,7 +30,7 @@ from tellwire.clients.said import call_line, text_of, told
 
 _LINE_TYPES = {"response_item", "event_msg", "token_usage_record", "compacted"}
 TAIL_BYTES_MAX = 1 << 20
-"""The end of a turn stands at the end of the file, or not far from it."""
+"""The end of a turn is at the end of the file, or not far from it."""
 _TURN_STARTS = {"task_started", "turn_started"}
 _TURN_ENDS = {"task_complete", "turn_complete", "turn_aborted"}
 _TURN_BOUNDS = _TURN_STARTS | _TURN_ENDS
@@ -63,6 +63,7 @@ class CodexReader(TranscriptReader):
         self._has_usage = False
 
     def _read_line(self, line: bytes, offset: int) -> None:
+        """Handle one line: an item that the model gets, an item that it produced, or an event of the turn."""
         try:
             entry = msgspec.json.decode(line, type=_Line)
         except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -168,7 +169,7 @@ class CodexTranscript:
     evidence = "transcript"
 
     def opened(self) -> CodexTranscript:
-        """It remembers nothing."""
+        """Return itself: it keeps no state."""
         return self
 
     def reader(self, event: HookEvent) -> CodexReader:
@@ -176,7 +177,7 @@ class CodexTranscript:
         return CodexReader(event.transcript)
 
     def turn_state(self, turn: OpenTurn) -> TurnState | None:
-        """From the last bound of the turn in the rollout: no hook tells that the model failed."""
+        """From the last bound of the turn in the rollout: no hook reports that the model failed."""
         for line in lines_backwards(turn.transcript, TAIL_BYTES_MAX):
             if b"event_msg" not in line:
                 continue
@@ -202,7 +203,7 @@ class CodexTranscript:
 
 
 def entries(lines: Iterable[dict[str, Any]]) -> Iterator[Said]:
-    """Codex's rollout."""
+    """The entries of a rollout file."""
     for entry in lines:
         if entry.get("type") != "response_item":
             continue

@@ -1,7 +1,7 @@
 """The threads of Codex's app-server: which shim serves each, and whether its terminal is still there.
 
 One process runs the sessions of many terminals then. A hook names the thread it belongs to, a shim is the
-agent, and neither names the other; so the app-server is asked to call a tool that there is not, in that
+agent, and neither names the other; so the app-server is asked to call a tool that does not exist, in that
 thread, and the shim that hears of it serves it. A thread lives on there when its terminal is closed. Each
 terminal serves its threads some tools of its own on a port: when nobody listens there any more and no turn
 runs, the agent's session is over and its mail waits, until a hook shows that somebody has taken it up again.
@@ -41,9 +41,9 @@ TERMINAL = "codex_tui"
 """The MCP server that a terminal is for its threads."""
 LOOK_S = 2.0
 HOOK_S = 0.3
-"""So long a hook waits until it is known whose it is, if it is the one that had to ask."""
+"""How long a hook waits until its owner is known, if it is the one that had to ask."""
 SILENT_S = (1.0, 2.0, 5.0, 15.0, 60.0)
-"""So long an app-server that did not answer is left alone, each time longer; from then on, the last."""
+"""How long an app-server that did not answer is left alone, each time longer; the last one repeats."""
 PROBE_S = 5.0
 PAUSES_S = (0.0, 1.0, 3.0, 10.0)
 """When to ask for a session that has joined: its handshake is not over at first."""
@@ -56,7 +56,7 @@ TRIES_MAX = 8
 THREADS_MAX = 10_000
 LOADED_MAX = 500
 NEWER_MAX = 10
-"""So many threads that are newer than one are looked at, before that is woken."""
+"""How many newer threads are checked before a thread is woken."""
 LEAVING_S = 2.0
 LEAVING_LOOKS = 100
 TURNING = ("busy", "waiting")
@@ -87,7 +87,7 @@ class CodexThreads:
         """By thread, the shim that serves it."""
         self._views: BoundedDict[str, View] = BoundedDict(THREADS_MAX)
         self._back: BoundedDict[str, bool] = BoundedDict(THREADS_MAX)
-        """ClientThreads to which a human came back after a newer one."""
+        """Threads to which a human came back after a newer one."""
         self._tries: BoundedDict[str, int] = BoundedDict(THREADS_MAX)
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._tasks = Tasks()
@@ -113,7 +113,7 @@ class CodexThreads:
         """Whether both the thread and the terminal of a shim are known."""
         return any(known is seat and thread in self._views for thread, known in self._seats.items())
 
-    def know(self, seat: McpSession, thread: str) -> None:
+    def bind_thread(self, seat: McpSession, thread: str) -> None:
         """A shim has heard a call of a thread."""
         if self._seats.get(thread) is not seat:
             self._views.pop(thread, None)  # it was loaded anew, for another terminal
@@ -164,7 +164,7 @@ class CodexThreads:
         """An app-server has not answered: the next questions would only cost its hooks time."""
         count, until = self._silent.get(str(pid), (0, 0.0))
         now = time.monotonic()
-        if now >= until:  # of several that were under way the first one counts
+        if now >= until:  # of several questions at once, the first one counts
             self._silent.renew(str(pid), (count + 1, now + SILENT_S[min(count, len(SILENT_S) - 1)]))
 
     async def _learn(self, pid: int, thread: str = "") -> None:
@@ -183,6 +183,7 @@ class CodexThreads:
                 self._tries.renew(thread, self._tries.get(thread, 0) + 1)
 
     async def _meet(self, server: AppServer, pid: int, thread: str) -> None:
+        """Have a thread call a tool that does not exist: the call comes by its shim, which is then known."""
         tries = self._tries.get(thread, 0)
         if thread in self._seats or tries >= TRIES_MAX:
             return
@@ -299,13 +300,13 @@ class CodexThreads:
 
 
 async def _loaded(server: AppServer) -> list[str]:
-    """What is loaded, the newest last: the time stands first in their ids."""
+    """The loaded threads, newest last: their ids begin with the time."""
     told = await server.call("thread/loaded/list", limit=LOADED_MAX)
     return sorted(string(each) for each in listed(told.get("data")) if each)[:LOADED_MAX]
 
 
 async def _port_of(server: AppServer, thread: str) -> int:
-    """Where the terminal that shows a thread listens; 0 if that is not told."""
+    """Where the terminal that shows a thread listens; 0 if that is unknown."""
     told = await server.call(
         "mcpServerStatus/list", threadId=thread, serverName=TERMINAL, detail="toolsAndAuthOnly"
     )
@@ -322,7 +323,7 @@ def _is_own(told: dict[str, Any]) -> bool:
 
 
 async def _read(server: AppServer, thread: str) -> dict[str, Any]:
-    """What the app-server tells of a thread; nothing if it does not."""
+    """What the app-server reports about a thread; nothing if it does not."""
     try:
         return mapping((await server.call("thread/read", threadId=thread)).get("thread"))
     except AppServerError:

@@ -55,7 +55,7 @@ def trust_keys(path: str, event: str, number: int, index: int) -> list[str]:
 
 
 def trust_hash(event: str, hook: dict[str, Any], matcher: str | None) -> str:
-    """What Codex notes of a hook."""
+    """The hash that Codex stores of a hook."""
     timeout = max(int(hook.get("timeout", DEFAULT_S)), 1)
     handler = {
         "type": "command",

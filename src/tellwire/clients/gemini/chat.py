@@ -1,4 +1,4 @@
-"""Gemini CLI's chat file, in which a line may replace all that stands above it.
+"""Gemini CLI's chat file, in which a line may replace everything above it.
 
 `{"$set": {"messages": […]}}` replaces the history, a line with a known id a message, and `$rewindTo` cuts.
 A new message of type `gemini` is an answer to all that is there by then. Seen with 0.61.0.
@@ -27,7 +27,7 @@ from tellwire.clients.reader import (
 from tellwire.clients.said import call_line, text_of, told
 
 SETTLED_S = 10.0
-"""An answer so old, with nothing behind it, was the last of its turn."""
+"""An answer older than this, with nothing after it, was the last of its turn."""
 
 
 class GeminiReader(TranscriptReader):
@@ -35,7 +35,7 @@ class GeminiReader(TranscriptReader):
 
     def _forget(self) -> None:
         self._places: dict[str, int] = {}
-        """Where each message stands in the history; after a resume two may have one id."""
+        """The position of each message in the history; after a resume two may have one id."""
         self._length = 0
         self._holding: list[tuple[int, Mark]] = []
         """Which place of the history holds a mark."""
@@ -45,6 +45,7 @@ class GeminiReader(TranscriptReader):
         """When the newest of the lines was written."""
 
     def _read_line(self, line: bytes, offset: int) -> None:
+        """Handle one line: a replaced history, a cut, or a new or changed message."""
         entry = mapping(decoded(line))
         self._written_at = max(self._written_at, seconds(entry.get("timestamp")))
         if not entry:
@@ -116,7 +117,7 @@ class GeminiTranscript:
     evidence = "transcript"
 
     def opened(self) -> GeminiTranscript:
-        """It remembers nothing."""
+        """Return itself: it keeps no state."""
         return self
 
     def reader(self, event: HookEvent) -> GeminiReader:
@@ -127,7 +128,7 @@ class GeminiTranscript:
         """The end of a turn whose last hook nobody heard, since there was no broker at that moment.
 
         After mail that keeps a turn going the file ends with an answer as well, but not for long: what the
-        model is asked with stands behind it before the model has it.
+        model is asked with is written after it before the model has it.
         """
         for line in lines_backwards(turn.transcript):
             entry = mapping(decoded(line))

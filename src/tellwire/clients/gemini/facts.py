@@ -1,4 +1,4 @@
-"""Gemini CLI as a record."""
+"""The record of Gemini CLI: what its parts are, and what is special about it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GEMINI = Client(
     launch=LaunchWords(ask=("-i",), ask_headless=("-p",)),
     environment=EnvRules(
         keys=("GEMINI_", "GOOGLE_"),
-        # It would start itself once more, and then a child's process were not the one that has its terminal.
+        # Else it restarts itself, and the process that we know would not be the one with the terminal.
         own={"GEMINI_CLI_NO_RELAUNCH": "true"},
     ),
     screen=ScreenTraits(

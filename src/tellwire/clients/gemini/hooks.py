@@ -1,4 +1,4 @@
-"""Gemini CLI's hooks: what they tell, and what they can say."""
+"""Gemini CLI's hooks: what they report, and what they can answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REFUSAL: dict[str, Any] = {"decision": "deny", "reason": REASON}
 
 
 class GeminiHooks:
-    """The hooks of Gemini CLI."""
+    """Parses and answers Gemini CLI's hooks."""
 
     room = TextLimit(9_900)
 

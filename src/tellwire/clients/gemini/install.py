@@ -24,7 +24,7 @@ GATED = ("AfterTool",)
 
 
 def targets(place: InstallPlace, programs: Programs) -> list[Target]:
-    """`settings.json`."""
+    """The entries of its `settings.json`."""
     root = place.project if place.scope == "project" else place.env.get("GEMINI_CLI_HOME") or place.home
     server = {"command": programs.server[0], "args": list(programs.server[1:]), "trust": True}
     guard = ({"matcher": WRITERS}, _hook(programs.guard(KIND)))

@@ -1,1 +1,1 @@
-"""Everything that tellwire knows about OpenCode."""
+"""Everything that tellwire knows about OpenCode; imports what `clients` may, and no other client."""

@@ -85,7 +85,7 @@ OPENCODE = Client(
         named_keys=named_keys,
     ),
     screen=ScreenTraits(
-        # A panel may stand at the right of its box.
+        # There may be a panel at the right of its box.
         prompt=prompt(r"\s*┃  ", r"\s*┃(\s*|\s{3}.*)", r"\s*┃(\s*|\s{3}.*)", r"(\s*|\s{3}.*|Ask anything….*)")
     ),
     writes=Writes(

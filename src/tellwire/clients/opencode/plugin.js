@@ -115,6 +115,8 @@ const safely = (hook) => async (...given) => {
 }
 
 export const Tellwire = async ({ client, directory }) => {
+  // Installed by `tellwire install` and from a package too: the first one does the work.
+  if ((shared.source ??= settings.source) !== settings.source) return {}
   const sessions = new Map()
   let current
 
@@ -238,7 +240,11 @@ export const Tellwire = async ({ client, directory }) => {
       if (await isMain(info.id)) await tell(info.id, "session_ended")
       sessions.delete(info.id)
     } else if (event.type === "permission.asked" || event.type === "permission.replied") {
-      if (await isMain(id)) await tell(id, event.type === "permission.asked" ? "waiting" : "busy")
+      const { permission, patterns } = event.properties ?? {}
+      const message = [permission, ...(Array.isArray(patterns) ? patterns : [])].filter(Boolean).join(" ")
+      if (!(await isMain(id))) return
+      if (event.type === "permission.asked") await tell(id, "waiting", { message: message.slice(0, 200) })
+      else await tell(id, "busy")
     } else if (event.type === "session.error") {
       const it = session(id)
       it.request = undefined

@@ -1,1 +1,1 @@
-"""Everything that tellwire knows about Pi."""
+"""Everything that tellwire knows about Pi; imports what `clients` may, and no other client."""

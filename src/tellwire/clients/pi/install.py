@@ -14,7 +14,7 @@ EXTENSION = f"extensions/{SERVER}.ts"
 
 
 def targets(place: InstallPlace, programs: Programs) -> list[Target]:
-    """The folder of extensions."""
+    """The plugin in its folder of extensions."""
     folder = place.env.get("PI_CODING_AGENT_DIR") or os.path.join(place.home, ".pi", "agent")
     if place.scope == "project":
         folder = os.path.join(place.project, ".pi")

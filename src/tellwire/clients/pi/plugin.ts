@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs"
 import * as net from "node:net"
 import * as readline from "node:readline"
 
-const settings: { endpoint: string; server: string[] } = __SETTINGS__
+const settings: { endpoint: string; server: string[]; source: string } = __SETTINGS__
 
 const MARK = /peer-message id=[^\s"\\]{1,80} from=|tellwire: notice id=[^\s"\\]{1,80} /g
 const MARKS_MAX = 500
@@ -24,6 +24,7 @@ type Request = { began: number; marks: string[] }
 
 // Pi loads this file anew for /new, /resume and /reload; the connection to the mesh outlives that.
 const shared: {
+  source?: string
   shim?: Shim
   wake?: (text: string) => void
   about?: () => object
@@ -177,6 +178,8 @@ const held = (ctx: any) => {
 }
 
 export default function (pi: any) {
+  // Installed by `tellwire install` and from a package too: the first one does the work.
+  if ((shared.source ??= settings.source) !== settings.source) return
   let session = ""
   let cwd = ""
   let file = ""

@@ -1,4 +1,4 @@
 """Agents: who is registered, under which name, who sees whom, who is whose peer.
 
-Imports `protocol`, `core.state` and the modules at the top of `core`.
+Imports `protocol` and the other subjects of `core`.
 """

@@ -1,4 +1,4 @@
-"""Peers: agents that shook hands. One fact makes both directions, so there is never only one (PEER-1).
+"""Peers: pairs of agents. One event makes both directions, so there is never only one (PEER-1).
 
 A peer is a colleague: the relation gives no scope, no ownership, no notices, and knows nothing of children.
 """

@@ -95,6 +95,7 @@ def decide_register(state: State, operation: RegisterAgent, context: Context) ->
 
 
 def _begin(state: State, name: str, note: str, operation: RegisterAgent, context: Context) -> Decision:
+    """Register a new agent under a free name."""
     if len(state.agents) >= context.limits.agents_max:
         raise TellwireError(
             "limit_exceeded",
@@ -129,7 +130,7 @@ def _resumed(agent: Agent, note: str) -> Registered:
 
 
 def _note(asked: str, name: str, agent: Agent | None, operation: RegisterAgent, context: Context) -> str:
-    """Says so if the name is not the one asked for, except to a session that knows it already."""
+    """The note for a caller that did not get the name it asked for, unless it knows that already."""
     if name.lower() == asked.lower() or (agent is not None and agent.session == operation.session):
         return ""
     if context.caller.seat is not None and not context.caller.seat.named:
@@ -163,7 +164,7 @@ def _attach(above: Agent, operation: RegisterAgent) -> Decision:
 
 
 def _come_up(state: State, child: Agent, operation: RegisterAgent, context: Context) -> Decision:
-    """The client of a child that was started says its first word: it is that child, whatever it is called."""
+    """The client of a child connects for the first time: it is that child, whatever name it asks for."""
     started = SessionStarted(
         agent=child.id,
         session=operation.session,
@@ -246,7 +247,7 @@ def apply_session_started(state: State, event: SessionStarted) -> None:
     """Online again; what an earlier session held is pending again."""
     agent = state.agents[event.agent]
     if event.keeps:
-        for seq in event.seen:  # it was told of them on a connection that broke
+        for seq in event.seen:  # they were offered on a connection that broke
             if seq in agent.leased:
                 note_seen(agent.leased[seq], event.session)
     else:
@@ -396,7 +397,7 @@ def decide_start_broker(state: State, command: StartBroker, context: Context) ->
 
 
 def apply_broker_started(state: State, _event: BrokerStarted) -> None:
-    """Nobody is connected to a broker that has just begun. Old leases wait for their session's word."""
+    """Nobody is connected to a broker that has just started. Old leases wait for their session to report."""
     state.epoch = state.seq
     for agent in state.agents.values():
         if agent.online:

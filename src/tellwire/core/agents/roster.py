@@ -20,7 +20,7 @@ from tellwire.protocol.suggestions import nearest
 NO_CLIENT = frozenset({"script", "operator"})
 """Kinds of agents that have a mailbox and no session to end: commands speak for them."""
 SPEAKS_BY_COMMANDS = frozenset({*NO_CLIENT, "command"})
-"""Kinds of children that have no client of their own: any word from beneath is theirs."""
+"""Kinds of children that have no client of their own: any call from a process below them is theirs."""
 OVER = frozenset({"left", "disconnected"})
 
 

@@ -143,7 +143,7 @@ def free_name(state: State, asked: str) -> str:
 
 
 def lost_note(lost: str, name: str) -> str:
-    """What a session hears that does not get its name back."""
+    """The note for a session that does not get its name back."""
     if not lost:
         return ""
     return f"Another session has taken over {lost!r} and its mail; you are {name!r}."
@@ -236,7 +236,7 @@ def apply_placed(state: State, event: SessionPlaced) -> None:
     agent.folder, agent.pane, agent.provisional = event.folder, event.pane, event.provisional
     for other in state.agents.values():
         if other is not agent and other.session == agent.session:
-            other.session = ""  # it was given back: who returns is not that one
+            other.session = ""  # it was given back: a session that returns is not that one
         if event.conversation and event.conversation in other.conversations:
             other.conversations = [each for each in other.conversations if each != event.conversation]
     if event.conversation:

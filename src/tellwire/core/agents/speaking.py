@@ -1,6 +1,6 @@
 """Who is speaking: what the processes above a caller, and those who have its terminal, make of it (SEC-1).
 
-Beneath the process of an agent every program is that agent. A person is whoever is in the foreground of a
+Beneath the process of an agent every program is that agent. A person is the one in the foreground of a
 terminal that can be followed, process by process, to what opened it, if no agent did. All else is a script.
 A script whose origin is not known may have begun beneath an agent, and then been left to `init`: it is
 `adrift`, and may do no more than an agent may. The facts are gathered in `broker/origins`.
@@ -60,7 +60,7 @@ class Facts(Protocol):
 
 
 class Known(NamedTuple):
-    """What the state tells of processes."""
+    """What the state knows of processes."""
 
     owners: Mapping[str, str]
     """From the process of an agent to the agent's id."""
@@ -93,7 +93,7 @@ def judge(chain: Sequence[ProcessInfo], known: Known, facts: Facts) -> Identity:
 
 
 def is_adrift(chain: Sequence[ProcessInfo], known: Known, facts: Facts, depth: int = NESTED_MAX) -> bool:
-    """Whether it cannot be told that the first process of a chain did not begin beneath an agent."""
+    """Whether the first process of a chain may have been started below an agent."""
     if not chain:
         return True
     at = _root(chain)

@@ -98,18 +98,18 @@ def apply_sub_delegated(state: State, event: ScopeSubDelegated) -> None:
 
 
 def apply_child_reported(state: State, event: ChildReported) -> None:
-    """The parent was told what its child said."""
+    """The parent was notified of what its child said."""
     child = state.children.get(event.agent)
     if child is None:
         return
     child.result, child.unheard = event.message, False
     parent = state.agents.get(child.parent)
-    if child.asked and parent is not None:  # who asks again after a crash gets it
+    if child.asked and parent is not None:  # a repeated question after a crash gets it
         parent.requests[child.key] = Request(ANSWERED, event.message, ANSWERED)
 
 
 def apply_child_unheard(state: State, event: ChildUnheard) -> None:
-    """The parent was not told: it had no room."""
+    """The parent could not be notified: its inbox had no room."""
     child = state.children.get(event.agent)
     if child is not None:
         child.unheard = True
@@ -151,7 +151,7 @@ def remove_child(state: State, agent: str) -> None:
     below = state.children_of.pop(agent, {})
     for known in state.children_of.values():
         known.pop(agent, None)
-    # Those above were told of them one by one; its parent must know those that it is handed in any case.
+    # Its ancestors were notified of each of them; its parent must know those that it gets in any case.
     for grandchild in below:
         if child.parent in ancestors(state, grandchild):
             _know(state, child.parent, grandchild)
@@ -179,7 +179,7 @@ def _hand_on(state: State, before: str, heir: str) -> None:
 
 
 def _forget_above(state: State, agent: str) -> None:
-    """Those who were above an agent know neither it nor those beneath it any more."""
+    """The ancestors of an agent forget it and its descendants."""
     lost = {agent, *(each for each in state.children if agent in ancestors(state, each))}
     for above, known in state.children_of.items():
         if above not in lost:
@@ -223,7 +223,7 @@ def _tidy(state: State) -> None:
 
 
 def decide_list_children(state: State, _operation: ListChildren, context: Context) -> Decision:
-    """One's own children and theirs; for who is no agent, all."""
+    """The caller's children and theirs; for a caller that is no agent, all."""
     me = state.agents.get(context.caller.agent)
     known = list(state.children) if me is None else list(state.children_of.get(me.id, {}))
     agents = [state.agents[agent] for agent in known]

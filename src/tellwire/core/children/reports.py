@@ -65,7 +65,7 @@ def report_turn(
         return
     parent = state.agents.get(listening_parent(state, agent))
     if (is_last or child.status == "stopping") and (event.outcome != "ended" or not text):
-        return  # its end is told anyway, once
+        return  # its end is reported anyway, once
     if parent is None or event.checkpoint or is_caused_by_notices(agent, human=event.human):
         return
     if event.outcome == "ended" and text:
@@ -107,7 +107,7 @@ def _is_link_matter(
 
 
 def tell_unheard(state: State, agent: Agent, child: Child, context: Context) -> Decision | None:
-    """Tell a parent that has room again where the words are for which it had none."""
+    """Tell a parent whose inbox has room again where to find the result that did not fit."""
     parent = state.agents.get(child.parent)
     if parent is None or not child.unheard:
         return None
@@ -121,7 +121,7 @@ def tell_unheard(state: State, agent: Agent, child: Child, context: Context) -> 
 
 
 def where_it_is(agent: Agent) -> str:
-    """How a parent gets at words that found no room in its inbox."""
+    """How a parent can read a result that did not fit into its inbox."""
     return f'get_session_data("{agent.name}") shows what it said.'
 
 
@@ -129,7 +129,7 @@ def where_it_is(agent: Agent) -> str:
 # What an agent that was started for one question (F2-9) answers is the first of these that comes: a reply to
 # the asker; of a program that is no client, any message to the asker; what it finally says in a turn; what it
 # has written when it ends with exit code 0. It is a message like any other, durable before the asker hears of
-# it (AUD-6), and read with that. The agent is told to end in the same commit, and forgotten when its process
+# it (AUD-6), and read with that. The agent is asked to end in the same commit, and forgotten when its process
 # is gone.
 
 EVIDENCE = "answer"
@@ -167,7 +167,7 @@ def _settle(state: State, agent: Agent, seq: int) -> list[AnyEvent]:
 
 
 def answer_with(state: State, agent: Agent, child: Child, text: str, post: Post, turn: str = "") -> bool:
-    """Put what it said into the post as the answer; False if nobody waits for one any more."""
+    """Send what it said as the answer; False if nobody waits for one any more."""
     parent = state.agents.get(child.parent)
     if parent is None or child.result or not text:
         return False

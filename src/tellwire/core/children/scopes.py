@@ -1,7 +1,7 @@
 """Scopes: who may write where. Claims are raw; what an agent may really write is derived, never stored.
 
 Writing is exclusive on the machine. A child's rules lie within its parent's, and while the child has them the
-parent may only read there; when the child is gone they are the parent's again without a word, because the
+parent may only read there; when the child is gone they are the parent's again without an event, because the
 parent's own claim never shrank. So of several claims on one path, all of one agent and its ancestors, the
 deepest owns it. An agent that was given no scope may write wherever nobody has a claim.
 """
@@ -78,7 +78,7 @@ def is_scoped(state: State, agent: str) -> bool:
 def owner_of(
     state: State, path: str, claims: Iterable[tuple[str, Claim]] | None = None
 ) -> tuple[str, Claim] | None:
-    """Who alone may write to a path, and by which claim; `claims` as `by_depth` has them, if at hand."""
+    """Who alone may write to a path, and by which claim; `claims` as of `by_depth`, if known."""
     claims = by_depth(state) if claims is None else claims
     return next((found for found in claims if covers_path(found[1].rule, path)), None)
 
@@ -99,7 +99,7 @@ def may_write(
 ) -> WriteVerdict:
     """Whether an agent may write to a path (CHILD-5); `agent` is empty for who is none.
 
-    Who asks about many paths at once has `claims` worked out once, with `by_depth`.
+    A caller that asks about many paths computes `claims` once, with `by_depth`.
 
     Raises:
         TellwireError: `path_invalid`.
@@ -128,7 +128,7 @@ def judge(state: State, agent: str, path: str, owner: str, claim: Claim | None) 
 
 
 def outside(state: State, agent: str, path: str) -> str:
-    """What a scoped agent is told of a path that it was not given."""
+    """The refusal for a path that a scoped agent was not given."""
     writable = [claim.rule.path for claim in claims_of(state, agent) if claim.rule.access == "write"]
     where = f"You may write in {', '.join(writable)} only" if writable else "You may not write anywhere"
     parent = state.agents.get(state.children[agent].parent)
@@ -201,7 +201,7 @@ def _conflict(state: State, rule: ScopeRule, owner: str, claim: Claim) -> Tellwi
 
 
 def decide_claim_scope(state: State, operation: ClaimScope, context: Context) -> Decision:
-    """Claim paths for oneself, all or none; what is held already goes on for another while."""
+    """Claim paths for the caller, all or none; claims that it holds already are extended."""
     agent = caller_agent(state, context)
     limits = context.limits
     for_s = limits.claim_s if operation.for_s is None else operation.for_s
@@ -225,7 +225,7 @@ def decide_claim_scope(state: State, operation: ClaimScope, context: Context) ->
 
 
 def decide_release_scope(state: State, operation: ReleaseScope, context: Context) -> Decision:
-    """Give claims back; what is not held is not missed."""
+    """Release claims; releasing what is not held is harmless."""
     agent = caller_agent(state, context)
     if len(operation.paths) > context.limits.claims_max:
         raise TellwireError("limit_exceeded", f"More than {context.limits.claims_max} paths.")
@@ -254,7 +254,7 @@ def apply_scope_released(state: State, event: ScopeReleased) -> None:
 
 
 def released(state: State, context: Context) -> list[ScopeReleased]:
-    """What time and death give back: claims that are over, and those of agents that will not come back."""
+    """Release claims that have expired, and those of agents that will not come back."""
     events: list[ScopeReleased] = []
     for agent_id, claims in state.claims.items():
         agent = state.agents.get(agent_id)

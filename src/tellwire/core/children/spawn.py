@@ -108,7 +108,8 @@ def reserve(state: State, operation: SpawnAgent, context: Context, *, asked: boo
     check_rules(rules, context.limits.claims_max)
     _check_room(state, parent, context, asked=asked)
     check_delegation(state, parent, rules)
-    scoped = operation.scope is not None or is_scoped(state, parent.id)  # who is held can let nobody go
+    # The children of a scoped agent are scoped, too.
+    scoped = operation.scope is not None or is_scoped(state, parent.id)
     child_id = format_id("a", state.seq + 1) if known is None else known.id
     cwd = operation.cwd or str(parent.metadata.get("cwd", ""))
     born = AgentRegistered(
@@ -269,7 +270,7 @@ def _task(state: State, agent: Agent, child: Child, context: Context) -> tuple[M
 
 
 def decide_child_failed(state: State, command: NoteChildFailed, context: Context) -> Decision:
-    """It did not come up: nothing of it is left, and who wrote to it meanwhile is told."""
+    """The child did not start: remove every trace of it, and notify the senders of its mail."""
     agent, child = state.agents.get(command.agent), state.children.get(command.agent)
     if agent is None or child is None or not child.task:  # it was up
         return Decision()
@@ -277,7 +278,7 @@ def decide_child_failed(state: State, command: NoteChildFailed, context: Context
 
 
 def fail(state: State, agent: Agent, reason: str, output: str, context: Context) -> Decision:
-    """As if it had never been asked for; who wrote to it meanwhile is told."""
+    """Remove every trace of a child, and notify the senders of its mail."""
     failed = ChildFailed(agent.id, reason, output[-OUTPUT_CHARS_MAX:])
     if state.children[agent.id].again:
         return Decision(None, [failed, AgentOffline(agent.id, "left", context.claimed(agent.id))])
@@ -289,7 +290,7 @@ def fail(state: State, agent: Agent, reason: str, output: str, context: Context)
 
 
 def decide_stop_agent(state: State, operation: StopAgent, context: Context) -> Decision:
-    """Ask for the end of a child; who looks after processes carries it out. Again is harmless."""
+    """Ask for the end of a child; the launcher carries it out. Repeating it is harmless."""
     agent = find_agent(state, operation.name, state.agents.get(context.caller.agent))
     child = state.children.get(agent.id)
     if child is None:
@@ -303,7 +304,7 @@ def decide_stop_agent(state: State, operation: StopAgent, context: Context) -> D
     record = record_of(state, agent, context, status="stopping")
     if child.status == "stopping":
         return Decision(record)
-    if not child.process:  # who is starting it ends what it has started
+    if not child.process:  # the launcher ends what it has started
         failed = fail(state, agent, NEVER_STARTED, "", context)
         return Decision(record, failed.events, failed.texts)
     by = context.caller.agent or context.caller.kind
@@ -337,6 +338,7 @@ def _end(state: State, agent: Agent, child: Child, how: Ending, result: str, con
 
 
 def _end_notice(state: State, agent: Agent, child: Child, how: str, result: str) -> str:
+    """The notice to a parent: how its child ended, what it gets back, and where the result is."""
     words = [f"Your child {agent.name} {ENDINGS[how]}."]
     if claims_of(state, agent.id):
         words.append("Its scope is yours again.")

@@ -1,4 +1,4 @@
-"""Guards: where an agent may write, worked out before anybody asks. `relay/guard` judges by them."""
+"""Guards: where an agent may write, computed in advance. `relay/guard` checks writes against them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import msgspec
 from tellwire.core.children.scopes import by_depth, claims_of, is_scoped, judge, outside, overlaps
 from tellwire.core.state import State
 
+WRITE = "write"
+"""What was refused, as the record has it."""
 PLACE = "{path}"
 """In a reason: the path that is asked about."""
 

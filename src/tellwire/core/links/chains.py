@@ -20,7 +20,7 @@ from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.events import MessageQueued
 
 FRESH = -1
-"""Instead of a number of hops: new work began the turn."""
+"""Instead of a number of hops: the turn was started by new work."""
 NAMES_MAX = 3
 HELD = (
     "{bound} turns in a row came of messages alone, and {names} will not be woken for this one: it waits for "

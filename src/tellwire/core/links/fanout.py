@@ -46,7 +46,7 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """The members that have room for a message, and what the sender is told of each."""
+    """The members that have room for a message, and the outcome for each of them."""
 
     recipients: list[Agent]
     outcomes: list[Outcome]
@@ -119,7 +119,7 @@ def hops_of(sender: Agent) -> int:
 
 
 def pause(state: State, link: Link, reason: str, post: Post) -> None:
-    """Nothing crosses any more; members and operator hear of it, once: what is paused cannot pause."""
+    """Pause the link and notify members and operator; a paused link is not paused again."""
     bound = post.limits.link_turns_max if reason == "turns" else post.limits.link_hops_max
     text = (
         f"{LINK}{link.id} is paused: {WHY[reason].format(bound)}. Nothing crosses it now. "

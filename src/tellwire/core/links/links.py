@@ -99,7 +99,7 @@ def decide_open(state: State, operation: OpenLink, context: Context) -> Decision
 def open_link(
     state: State, members: list[Agent], seats: list[NewMember], context: Context, post: Post
 ) -> Link:
-    """Put the opening into the post, as its first event; the link as it will be.
+    """Add the event that opens the link; returns the link as it will be.
 
     Raises:
         TellwireError: `agent_gone` or `limit_exceeded`.
@@ -128,6 +128,7 @@ def _role(role: str) -> str:
 
 
 def decide_add(state: State, operation: AddMember, context: Context) -> Decision:
+    """Add an agent to a link, and notify all members."""
     link = live_link(state, operation.link)
     check_member(state, link, context)
     agent, _ = find_visible(state, operation.name, context)
@@ -280,7 +281,7 @@ def apply_left(state: State, event: LinkLeft) -> None:
 def apply_paused(state: State, event: LinkPaused) -> None:
     """Pause a link: nothing is sent on it until it is resumed."""
     link = state.links[event.link]
-    link.status, link.reason = "paused", event.reason
+    link.status, link.reason, link.paused_at = "paused", event.reason, state.now
 
 
 def apply_resumed(state: State, event: LinkResumed) -> None:
@@ -364,7 +365,7 @@ def live_link(state: State, text: str) -> Link:
 
 
 def check_member(state: State, link: Link, context: Context, *, past: bool = False) -> None:
-    """Only members, the operator and scripts have a say in a link.
+    """Only members, the operator and scripts may change a link.
 
     Raises:
         TellwireError: `forbidden`.

@@ -1,9 +1,9 @@
 """Listeners: who hears, once per turn, that another agent stopped, failed, waits, is gone or overdue (SC-9).
 
-A listener is a wish that lasts: it survives restarts and sessions of both, until it is taken back or one of
-the two is forgotten. What is told is a notice, durable before anybody hears of it. Between two agents with a
-direct link nothing is told: there the words themselves cross. A turn that was started by nothing but notices
-is not told further (AUD-7): otherwise two agents that listen to each other would never fall silent.
+A listener is durable: it survives restarts and sessions of both, until it is taken back or one of
+the two is forgotten. Each is notified by a message, durable before it is delivered. Between two agents with a
+direct link there are no notices: there the answers themselves cross. A turn that was started by notices only
+is not reported (AUD-7): otherwise two agents that listen to each other would never fall silent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tellwire.protocol.operations.listeners import Listen, Listening, Unlisten
 
 BEGINNING_CHARS = 300
 TOLD = -1.0
-"""Of `due`: the listeners know that it is overdue."""
+"""A value of `due`: the listeners were notified that it is overdue."""
 
 
 def decide_listen(state: State, operation: Listen, context: Context) -> Decision:
@@ -65,7 +65,9 @@ def _listening(state: State, ids: dict[str, None]) -> Listening:
 # -- telling ------------------------------------------------------------------------------------------
 
 
-def tell_turn(state: State, agent: Agent, event: TurnEnded, text: str, post: Post, *, hops: int = 0) -> None:
+def notify_turn(
+    state: State, agent: Agent, event: TurnEnded, text: str, post: Post, *, hops: int = 0
+) -> None:
     """How a turn ended, or that it waits; `hops` turns in a row led to it."""
     if not agent.listeners or event.checkpoint or is_caused_by_notices(agent, human=event.human):
         return
@@ -77,7 +79,7 @@ def tell_turn(state: State, agent: Agent, event: TurnEnded, text: str, post: Pos
         "waiting": f"waits for its human{said}",
     }[event.outcome]
     text = f'{agent.name} {how}. get_session_data("{agent.name}") shows the rest.'
-    tell(state, agent, text, "turn", post, hops=hops)
+    notify_listeners(state, agent, text, "turn", post, hops=hops)
 
 
 def is_caused_by_notices(agent: Agent, *, human: bool) -> bool:
@@ -85,13 +87,13 @@ def is_caused_by_notices(agent: Agent, *, human: bool) -> bool:
     return not human and 0 < agent.handed == agent.noticed
 
 
-def tell(state: State, agent: Agent, text: str, kind: str, post: Post, *, hops: int = 0) -> None:
-    """Say something of an agent to all who listen to it."""
+def notify_listeners(state: State, agent: Agent, text: str, kind: str, post: Post, *, hops: int = 0) -> None:
+    """Send a notice about an agent to all its listeners."""
     for listener_id in agent.listeners:
         listener = state.agents.get(listener_id)
         child = state.children.get(agent.id)
         if child is not None and child.listen and child.parent == listener_id:
-            continue  # a parent hears of its child in a way of its own
+            continue  # a parent gets reports of its child instead
         if listener is not None and direct_link(state, agent, listener_id) is None:
             post.tell(listener, text, kind, hops=hops)
 
@@ -111,7 +113,7 @@ def decide_overdue(state: State, _command: TellOverdue, context: Context) -> Dec
             post.add(AgentOverdue(agent_id))
             told = f"{agent.name} has told of no end of a turn for {after_s / 60:.3g} min"
             text = f'{told}. get_session_data("{agent.name}") shows what it does.'
-            tell(state, agent, text, "overdue", post)
+            notify_listeners(state, agent, text, "overdue", post)
     return Decision(None, post.events, post.texts)
 
 

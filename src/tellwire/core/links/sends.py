@@ -113,6 +113,7 @@ def _direct(state: State, sender: Agent, peer: Agent, context: Context, post: Po
 
 
 def _words_of(operation: SendMessage, context: Context) -> Words:
+    """The text of a send with all its bounds checked."""
     limits = context.limits
     body, is_json = operation.body, False
     if not isinstance(body, str):

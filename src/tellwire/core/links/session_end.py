@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from tellwire.core.context import Context, Decision
 from tellwire.core.links.links import ENDED, GONE, leave
-from tellwire.core.links.listeners import tell
+from tellwire.core.links.listeners import notify_listeners
 from tellwire.core.mail.notices import Post
 from tellwire.core.state import Agent, State
 from tellwire.protocol.events import AgentForgotten, AgentOffline, AnyEvent, MessageQueued, SessionStarted
@@ -62,7 +62,7 @@ def _add_consequences(state: State, event: AnyEvent, ended: set[str], post: Post
         for link_id in agent.links:
             leave(state, state.links[link_id], agent, post, why=GONE)
         again = " and began a new one" if isinstance(event, SessionStarted) else ""
-        tell(state, agent, f"{agent.name} is gone: it ended its session{again}.", "gone", post)
+        notify_listeners(state, agent, f"{agent.name} is gone: it ended its session{again}.", "gone", post)
     if isinstance(event, AgentForgotten):
         post.add(*(ListenerRemoved(agent.id, listener) for listener in agent.listeners))
         post.add(*(ListenerRemoved(other, agent.id) for other in agent.listens))

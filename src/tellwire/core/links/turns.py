@@ -17,7 +17,7 @@ from tellwire.core.context import Context, Decision, ReportTurn
 from tellwire.core.links.chains import end_chain, hops_of
 from tellwire.core.links.fanout import Words, admit_members, apply_turn_on_links, fan_out, pause
 from tellwire.core.links.links import resume
-from tellwire.core.links.listeners import tell_turn
+from tellwire.core.links.listeners import notify_turn
 from tellwire.core.mail.drafts import digest_of
 from tellwire.core.mail.notices import Post, shortened
 from tellwire.core.state import Agent, Link, State
@@ -32,7 +32,7 @@ TURNS_KEPT = 16
 
 
 def decide_report(state: State, command: ReportTurn, context: Context) -> Decision:
-    """Record how a turn ended, once, and tell those whom it concerns."""
+    """Record how a turn ended, once, and notify those whom it concerns."""
     agent = state.agents.get(command.agent)
     if agent is None or agent.session != command.session or not _is_new(agent, command, context):
         return Decision(Done())
@@ -55,9 +55,9 @@ def decide_report(state: State, command: ReportTurn, context: Context) -> Decisi
             _on_link(state, state.links[link_id], agent, event, text, context, post)
     post.add(event)
     hops = 0 if event.human else hops_of(agent, context)
-    tell_turn(state, agent, event, text, post, hops=hops)
+    notify_turn(state, agent, event, text, post, hops=hops)
     if (child := state.children.get(agent.id)) is not None:
-        # Who was asked one question is gone when the answer is read.
+        # An agent that was asked one question is gone when the answer is read.
         body = shortened(text, context.limits.body_bytes_max, "" if child.asked else agent.name)
         report_turn(state, agent, event, body, post, context, hops=hops, is_last=command.is_last)
     return Decision(Done(), post.events, post.texts)

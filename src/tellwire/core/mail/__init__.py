@@ -1,1 +1,4 @@
-"""Messages: sending, routing, receipts, fetching, framing, and when mail may wake its recipient."""
+"""Messages: sending, routing, receipts, fetching, framing, and when mail may wake its recipient.
+
+Imports `protocol` and the other subjects of `core`. Only `framing` puts the text of peers before a model.
+"""

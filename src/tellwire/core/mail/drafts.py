@@ -20,7 +20,7 @@ RE_LENGTH_MAX = 64
 REQUESTS_KEPT = 256
 """Remembered keys of one sender, at least; older ones are refused, never carried out twice.
 
-Not a setting: applying an event must not depend on one. No client has so many sends in flight.
+Not a setting: applying an event must not depend on one. No client has that many sends in flight.
 """
 
 

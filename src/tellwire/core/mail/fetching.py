@@ -65,7 +65,7 @@ def decide_fetch(state: State, command: FetchFor, context: Context) -> Decision:
 
 
 def _read_with(agent: Agent, operation: TakeMessages) -> list[int]:
-    """What the caller has read by its own word: the message that it names, and all that came with it."""
+    """What the caller says it has read: the message that it names, and everything fetched with it."""
     named = agent.leased.get(parse_id("m", operation.after or "") or 0)
     if named is None or agent.calls.get(operation.call) == named.lease:
         return []
@@ -142,7 +142,7 @@ def _candidates(agent: Agent, held: set[str], room: int, chars: int) -> list[int
 
 
 def _take_page(agent: Agent, operation: TakeMessages, context: Context, chars: int) -> Decision:
-    """One part of a message. It is leased with its last part: who asks for that one has seen the others."""
+    """One part of a message. It is leased with its last part: the caller has seen the others."""
     seq = parse_message_id(operation.id or "")
     if seq not in agent.pending and seq not in agent.leased:
         raise TellwireError(
@@ -204,6 +204,7 @@ def apply_returned(state: State, event: MessagesReturned) -> None:
     for seq in event.seqs:
         receipt = agent.leased.pop(seq)
         receipt.lease = 0
+        receipt.since = state.now
         receipt.deadline += state.awake
         agent.earliest = min(agent.earliest, receipt.deadline)
         agent.leased_bytes -= receipt.size

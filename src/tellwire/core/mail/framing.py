@@ -1,9 +1,9 @@
 """The one renderer that puts peer text before a model: who said it, and that it is not the user (SEC-2).
 
-A message stands in a frame, `<peer-message …>` to `</peer-message>`; what tellwire says beside it is in
+A message is put into a frame, `<peer-message …>` to `</peer-message>`; what tellwire adds is in
 `[tellwire: …]`. `neutralise` takes from peer text what could close or forge either, pass for the markup of a
 client or a model, or hide; ordinary text and code stay as they are. A line like `Human:` is left alone: it
-stands inside of a frame, and YAML and logs are full of such lines.
+is inside of a frame, and YAML and logs are full of such lines.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tellwire.protocol.operations.messages import MessageRecord
 ATTRIBUTE_LENGTH_MAX = 128
 """Longer ones can only be lists of many recipients; they are cut."""
 BROKEN = "¦"
-"""Stands where a bracket would have begun something that only we, or the client, may say."""
+"""Replaces a bracket that would have begun something that only we, or the client, may write."""
 NO_MESSAGES = "(no messages)"
 REPLY_WITH = "agent_send"
 FRAME = "peer-message"
 FRESH_S = 60.0
-"""The age of a message is told from here on."""
+"""Messages older than this are shown with their age."""
 LINKS_NAMED_MAX = 4
 
 # -- modes --------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ _LETTERS = {"e": "[e3]", "s": "[s5$]", "a": "[a4@]", "o": "[o0]"}
 
 
 def _spelled(word: str) -> str:
-    """A word of ours, whatever stands between its letters, and with digits for letters."""
+    """A pattern for a word of ours, with anything between its letters, and digits for letters."""
     return _GLUE.join(_LETTERS.get(letter, letter) for letter in word)
 
 
@@ -157,7 +157,7 @@ _OWN = (
 _PEER = re.compile(_spelled("peer"), re.IGNORECASE)
 """Without this nothing is a tag of ours: most text need not be read so closely."""
 _MARK = "\0"
-"""Stands for a broken opener while they are counted; no escaped text has one."""
+"""A placeholder for a broken opener while they are counted; no escaped text has one."""
 _OPENER_OR_MARK = re.compile(rf"[<\[‹({{{_MARK}]")
 
 _PLAIN = re.compile(r"[A-Za-z0-9#_](?:[A-Za-z0-9#_.:,@-]*[A-Za-z0-9#_])?")
@@ -178,7 +178,7 @@ def _foreign_tag() -> re.Pattern[str]:
 
 @cache
 def _any_tag() -> re.Pattern[str]:
-    """The same, and markup of ours."""
+    """Markup of a client, of a model, or of ours."""
     return re.compile(f"{_FOREIGN}|{_OWN}", re.IGNORECASE)
 
 
@@ -200,7 +200,7 @@ def neutralise(text: str) -> str:
 def render_message(message: MessageRecord, *, now: float, reader: str = "", label: str = "") -> str:
     """One message in its frame; of the reader's own ones, to whom they went.
 
-    With a `label`, a word that only the reader knows, the frame ends with it, so that nobody else can end it.
+    With a `label`, which only the reader knows, the frame ends with it, so that nobody else can end it.
     """
     if message.sender == SYSTEM:
         return _notice(message)
@@ -236,7 +236,7 @@ def page_chars(message: MessageRecord, room: int, *, offset: int, in_bytes: bool
 
 
 def remind(ids: Sequence[str]) -> str:
-    """Points to messages that stand in the context already, and that nobody has answered for."""
+    """A pointer to messages that are in the context already, and have no answer yet."""
     return f"[tellwire: {', '.join(ids)} above came before this session was interrupted. Read on there.]"
 
 
@@ -252,7 +252,7 @@ def render_batch(
     """Rendered messages under one line that says whose words they are and how to answer.
 
     `crosses`: what the reader finally says reaches the links it is in by itself. `told`: the whole rule
-    stands in the reader's context already, so the line is short.
+    is in the reader's context already, so the line is short.
     """
     peers = [text for text in rendered if text.startswith("<")]  # the others are notices of our own
     links = [found[1] for text in peers if (found := _ON_LINK.match(text))]
@@ -304,7 +304,7 @@ def render_network(messages: Sequence[MessageRecord], *, reply_hint: bool = True
             lines.append(f" ({message.mode}: {mode_rule(message.mode).framing})")
         text = neutralise(_text_of(message.body))
         for line, folded in zip(text.split("\n"), _folded(text).split("\n"), strict=True):
-            # Some signs fold to a space: what is no id when folded may be one as it stands.
+            # Some signs fold to a space: what is no id when folded may be one unfolded.
             forged = _NETWORK_LINE.match(folded) or _NETWORK_LINE.match(line)
             lines.append(f" {BROKEN}{line}" if forged else f" {line}")
         if message.context is not None:
@@ -326,6 +326,7 @@ def _framed(
     with_context: bool = True,
     label: str = "",
 ) -> str:
+    """Put a text that is already neutralised into its frame."""
     lines = [_opening(message, now=now, part=part, reader=reader)]
     if message.mode:
         lines.append(f"({mode_rule(message.mode).framing})")

@@ -17,7 +17,7 @@ class Weight(NamedTuple):
     wakes: bool
     why: str
     lasts: bool = False
-    """What it tells is told nowhere else: it waits as long as anything may, and a full inbox takes it."""
+    """Nothing else reports this: it never expires early, and a full inbox accepts it."""
 
 
 WEIGHTS: dict[str, Weight] = {
@@ -129,7 +129,7 @@ def shortened(text: str, bytes_max: int, name: str = "") -> str:
 
 
 def harmless(text: str) -> str:
-    """An agent's short word on one line, so that it cannot end our own."""
+    """A short text of an agent, on one line, so that it cannot end our own line."""
     return " ".join(text.split()).translate(_HARMLESS)
 
 
@@ -174,7 +174,7 @@ class Post:
     def tell_all(
         self, state: State, agents: list[str], text: str, kind: str, *, operator: bool = False
     ) -> None:
-        """The same to several, and to the person who runs all this."""
+        """Add a notice to several agents, and to the operator."""
         person = state.find(OPERATOR) if operator else None
         told = agents if person is None or person.id in agents else [*agents, person.id]
         for agent_id in told:

@@ -1,4 +1,4 @@
-"""Whether mail reaches an agent now, and if not, why: rules over what the gateways tell of its client."""
+"""Whether mail reaches an agent now, and if not, why: rules over what is known of its client."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ DEAF = "no hook of its session has run, so mail cannot be delivered to it: it ha
 DIALOG = "a dialog in its terminal is waiting for its human"
 NOT_WAKEABLE = "it is idle and cannot be woken"
 SETTLE_S = 10.0
-"""A client that has just fallen idle, or was just woken, opens its ways again within this."""
+"""A client that has just fallen idle, or was just woken, opens its paths again within this."""
 
 
 class Contact(NamedTuple):
-    """What the gateways know now of the client of an agent that fetches its mail; never stored."""
+    """What `sessions` and `mcp` know now of the client of an agent that fetches its mail; never stored."""
 
     hooked: bool = False
     """It is an agent CLI that our hooks run in; otherwise it fetches its mail itself."""
@@ -36,12 +36,12 @@ class Contact(NamedTuple):
     """If it may not: in how many seconds that is tried again; 0 if not before something new happens."""
     shut: str = ""
     """If it is idle: why no path can wake it. Empty if one can."""
-    way: str = ""
+    path: str = ""
     """If it is idle: the path that can."""
-    ways: Mapping[str, str] = {}
+    lease_paths: Mapping[str, str] = {}
     """By which path each open hand-over went, by its call."""
     announced: Set[str] = frozenset()
-    """Large messages that it was told of."""
+    """Large messages that were announced to it."""
     doubt: str = ""
     """Why its client may not work with tellwire, by its version; empty if nothing is known against it."""
 
@@ -51,12 +51,12 @@ class Contact(NamedTuple):
         return self.hooked and not self.bound and not self.holds
 
     def is_settling(self, now: float) -> bool:
-        """Whether a turn has just ended, or is about to begin: its ways open by themselves."""
+        """Whether a turn has just ended, or is about to begin: its paths open by themselves."""
         return 0.0 <= now - max(self.since, self.woken_at) < SETTLE_S
 
 
 class Reach(NamedTuple):
-    """Whether what is sent to an agent gets into its context without anybody else's doing."""
+    """Whether a message to an agent gets into its context without further action of anybody."""
 
     reached: bool
     why: str = ""
@@ -67,7 +67,7 @@ REACHED = Reach(reached=True)
 
 
 def reach(contact: Contact | None, now: float) -> Reach:
-    """Whether an online agent is reached now; without a contact its client is handed its mail as it comes."""
+    """Whether an online agent is reached now; without a contact, mail is pushed to its client."""
     if contact is None or contact.holds:
         return REACHED
     if not contact.hooked:

@@ -81,9 +81,11 @@ def apply_delivered(state: State, event: MessagesDelivered) -> None:
     agent = state.agents[event.agent]
     pending, leased, lease, awake = agent.pending, agent.leased, state.seq, state.awake
     moved = notices = hops = 0
+    now = state.now
     for seq in event.seqs:
         receipt = pending.pop(seq)
         receipt.lease = lease
+        receipt.since = now
         receipt.deadline -= awake
         leased[seq] = receipt
         moved += receipt.size
@@ -107,7 +109,7 @@ def apply_delivered(state: State, event: MessagesDelivered) -> None:
 
 
 def note_seen(receipt: Receipt, session: str) -> None:
-    """This session may have seen it too."""
+    """Note that this session may have seen it too."""
     receipt.seen_by = session if receipt.seen_by in ("", session) else SEVERAL
 
 
@@ -124,6 +126,7 @@ def return_leases(state: State, agent: Agent, seen: list[int]) -> None:
         if seq in shown or receipt.lease < state.epoch:
             note_seen(receipt, agent.session)
         receipt.lease = 0
+        receipt.since = state.now
         receipt.deadline += state.awake
         agent.earliest = min(agent.earliest, receipt.deadline)
     agent.pending = dict(sorted({**agent.leased, **agent.pending}.items()))
@@ -162,7 +165,7 @@ def _seen_by_all(operator: Agent, ids: list[str], context: Context) -> list[str]
 
 
 def decide_confirm(state: State, operation: ConfirmMessages, context: Context) -> Decision:
-    """Take the recipient's word that it read messages; a repeat changes nothing."""
+    """Accept the recipient's confirmation that it read messages; a repeat changes nothing."""
     agent = holder(state, context)
     _check_count(operation.ids, context)
     leased, pending = agent.leased, agent.pending
@@ -230,7 +233,7 @@ def _check_count(ids: list[str], context: Context) -> None:
 
 
 def decide_expire(state: State, _command: ExpireDue, context: Context) -> Decision:
-    """Expire what is due, a bounded number at a time, and tell each sender once."""
+    """Expire what is due, a bounded number at a time, and notify each sender once."""
     due: list[tuple[Agent, list[int]]] = []
     room = context.limits.expire_batch_max
     for agent in state.agents.values():
@@ -276,12 +279,12 @@ def _expire(
             receipt = agent.pending.get(seq) or agent.leased[seq]
             by_sender.setdefault(receipt.sender, []).append(seq)
         for sender_id, lost in by_sender.items():
-            sender = state.agents.get(sender_id)  # none for a notice: its own expiry is not told
+            sender = state.agents.get(sender_id)  # the expiry of a notice is not reported
             if sender is None or sender is agent or sender_id == untold:
                 continue
             waiting = len(sender.pending) + len(sender.leased) + told.get(sender_id, 0)
             if waiting >= context.limits.mailbox_messages_max:
-                continue  # its status still tells
+                continue  # the status still shows it
             told[sender_id] = told.get(sender_id, 0) + 1
             event, text = _loss_notice(sender, agent, lost, why, set(shown), context)
             events.append(event)

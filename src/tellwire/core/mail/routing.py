@@ -26,11 +26,11 @@ from tellwire.protocol.ids import parse_id, parse_message_id
 from tellwire.protocol.operations.messages import Outcome, SendMessage, SendStatus, Sent
 
 ON_LINK = Sent(status="sent")
-"""Stands for the outcome of a send to a link, which is decided elsewhere."""
+"""A placeholder for the outcome of a send to a link, which is decided elsewhere."""
 
 
 class Route(msgspec.Struct, frozen=True):
-    """Where a message goes."""
+    """The recipients of a send, or the reason why it ends here."""
 
     agents: list[Agent]
     several: bool = False
@@ -104,6 +104,7 @@ def _one(state: State, sender: Agent, address: Address) -> Route:
 
 
 def _several(state: State, sender: Agent, names: list[str], context: Context) -> Route:
+    """Find each agent of a list; those that cannot be reached are reported, not fatal."""
     if not names:
         raise TellwireError("address_invalid", "The list of recipients is empty.")
     if len(names) > context.limits.recipients_max:
@@ -181,7 +182,7 @@ def _why_full(state: State, sender: Agent, agent: Agent, size: int, context: Con
 
 
 def status_of(agent: Agent, context: Context) -> RecipientState:
-    """What a sender is told of one recipient."""
+    """The outcome of a send for one recipient."""
     note = MUTED if agent.muted and agent.is_muted(context.now) else ""
     if not agent.online:
         return RecipientState("queued", note)

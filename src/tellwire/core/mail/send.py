@@ -101,7 +101,7 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
 def _admit(
     state: State, sender: Agent, found: Route, operation: SendMessage, size: int, context: Context
 ) -> tuple[list[Agent], list[Outcome]]:
-    """Who has room, where that takes more than a look at one inbox."""
+    """The recipients with room, where that takes more than checking one inbox."""
     check_broadcast(found, operation, context)
     recipients = [agent.id for agent in found.agents]
     if not found.several and answers(state, sender, recipients, operation.re or "", context):
@@ -134,10 +134,10 @@ def apply_queued(state: State, event: MessageQueued) -> None:
     """The message waits in each recipient's inbox, behind all earlier ones."""
     sender = state.agents.get(event.sender)
     sender_id = event.sender if sender is None else sender.id
-    deadline = state.awake + event.ttl_s
+    deadline, now = state.awake + event.ttl_s, state.now
     for agent_id in event.recipients:
         agent = state.agents[agent_id]
-        receipt = Receipt(sender_id, event.size, deadline)
+        receipt = Receipt(sender_id, event.size, deadline, since=now)
         if event.hops or event.weak:
             receipt.hops, receipt.weak = event.hops, event.weak
         if agent.name == OPERATOR:

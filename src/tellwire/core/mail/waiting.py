@@ -1,4 +1,4 @@
-"""Why a message is not read yet, if it waits longer than its path needs: found out when somebody asks."""
+"""Why a message is not read yet, if it waits longer than its path needs; computed on request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEEDS_S = {
     PULL: 60.0,
 }
 """How long a message takes by each path at most, if nothing is in its way: to be handed over, and again until
-there is evidence. `push` is to a program that is handed its mail as it comes."""
+there is evidence. `push` is to a program that mail is pushed to."""
 LARGE = "it is too large to deliver with a turn: the agent was told about it and has to fetch it"
 UNSEEN = "the operator has not looked at it yet"
 WEAK = "it does not wake anybody; it is delivered with the next turn"
@@ -34,12 +34,12 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 class Gate(NamedTuple):
-    """What a message waits for: one word for programs, and a text for people."""
+    """What a message waits for: a code for programs, and a text for people."""
 
-    word: str
+    code: str
     text: str
     after_s: float = 0.0
-    """The text is told in listings if it waits longer than this; until then it is on its way as expected."""
+    """Listings show the text if it waits longer than this; until then it is delivered as expected."""
 
     def why(self, waited_s: float) -> str:
         """The text, if it has waited longer than it needs."""
@@ -47,7 +47,7 @@ class Gate(NamedTuple):
 
 
 HELD = {"failed": FAILED, "left": LEFT, "often": OFTEN, "stopped": STOPPED, "ended": ENDED}
-"""From the word of a gate to how the reason begins for which an agent is not woken now."""
+"""From the code of a gate to the beginning of the reason why an agent is not woken now."""
 
 
 class Waiting:
@@ -139,13 +139,13 @@ def _idle_gate(agent: Agent, receipt: Receipt, contact: Contact, now: float) -> 
         text = f"muted for {format_span(until - now)} more" if until else "muted until unmuted"
         return Gate("muted", text)
     if contact.held:
-        return Gate(_held_word(contact.held), contact.held)
+        return Gate(_held_code(contact.held), contact.held)
     if contact.shut and not contact.is_settling(now):
         return Gate("unwakeable", not_wakeable(contact))
-    after_s = NEEDS_S.get(contact.way, NEEDS_S[MID_TURN])
+    after_s = NEEDS_S.get(contact.path, NEEDS_S[MID_TURN])
     if any(held.sender == receipt.sender for held in agent.leased.values()):
         return Gate("behind", BEHIND, after_s)
-    tried = f"{contact.way} has not reached it" if contact.way else "nothing has reached it"
+    tried = f"{contact.path} has not reached it" if contact.path else "nothing has reached it"
     return Gate("waking", f"idle for {format_span(now - contact.since)}, and {tried} yet", after_s)
 
 
@@ -155,19 +155,19 @@ def handed_at(context: Context, lease: int, otherwise: float) -> float:
     return entries[0].at if entries else otherwise
 
 
-def _held_word(held: str) -> str:
+def _held_code(held: str) -> str:
     """Which of the reasons of `core/mail/waking` these words begin with."""
-    return next((word for word, text in HELD.items() if held.startswith(text)), "held")
+    return next((code for code, text in HELD.items() if held.startswith(text)), "held")
 
 
 def open_gate(agent: Agent, receipt: Receipt, contact: Contact | None, open_s: float, now: float) -> Gate:
-    """What a message that was handed over so long ago waits for."""
+    """What a message waits for that was handed over `open_s` seconds ago."""
     ago = format_span(open_s)
     if contact is None:
         text = f"its program has had it for {ago} and has not confirmed it"
         return Gate("unconfirmed", text, NEEDS_S[PUSH])
-    call = next((word for word, lease in agent.calls.items() if lease == receipt.lease), "")
-    after_s = NEEDS_S.get(contact.ways.get(call, PULL), NEEDS_S[PULL])
+    call = next((key for key, lease in agent.calls.items() if lease == receipt.lease), "")
+    after_s = NEEDS_S.get(contact.lease_paths.get(call, PULL), NEEDS_S[PULL])
     if contact.state == "waiting":
         text = f"handed over {ago} ago; {DIALOG}, for {format_span(now - contact.since)}"
         return Gate("dialog", text, after_s)
@@ -182,8 +182,8 @@ def is_stuck(agent: Agent, receipt: Receipt, contact: Contact | None, open_s: fl
     """Whether an open hand-over will not settle by itself: longer than it needs, and the client is idle."""
     if contact is None or not (contact.hooked and contact.idle):
         return False
-    call = next((word for word, lease in agent.calls.items() if lease == receipt.lease), "")
-    return open_s > NEEDS_S.get(contact.ways.get(call, PULL), NEEDS_S[PULL])
+    call = next((key for key, lease in agent.calls.items() if lease == receipt.lease), "")
+    return open_s > NEEDS_S.get(contact.lease_paths.get(call, PULL), NEEDS_S[PULL])
 
 
 def format_span(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The operator, the person who runs all this: always there, asked by agents, and answering them.
+"""The operator, the person who runs all this: always registered, asked by agents, and answering them.
 
-Imports `protocol`, `core.state`, and from `core.agents` and `core.mail` what an answer is sent with.
+Imports `protocol` and the other subjects of `core`.
 """

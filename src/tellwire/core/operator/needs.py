@@ -23,7 +23,7 @@ from tellwire.protocol.operations.needs import AnswerMessage, Counts, Glance, Li
 from tellwire.protocol.suggestions import nearest
 
 QUOTED_MAX = 40
-"""Characters of an earlier answer that are told."""
+"""Characters of an earlier answer that are shown."""
 READ = "Read it with `tellwire inbox`."
 LOOKED_AT = 200
 """Messages that are looked through for an earlier answer."""
@@ -110,7 +110,7 @@ def decide_answer(state: State, operation: AnswerMessage, context: Context) -> D
     if asker is None or record is None:
         gone = "comes from the broker itself" if not header.sender else "was sent by an agent that is gone"
         raise TellwireError("question_closed", f"{operation.id} {gone}: there is nobody to answer.", READ)
-    if operation.key not in operator.requests:  # a repeat is told how the first one went
+    if operation.key not in operator.requests:  # a repeat gets the answer of the first one
         _check_open(state, operator, header, context)
     if not body:
         raise TellwireError("bad_request", "The answer is empty.", "Say something.")
@@ -154,7 +154,7 @@ def _check_open(state: State, operator: Agent, header: Header, context: Context)
 
 
 def _earlier(operator: Agent, header: Header, final: FinalState, context: Context) -> str:
-    """By what and when a message was answered, as far as the record tells."""
+    """By what and when a message was answered, as far as the record shows."""
     bytes_max = context.limits.page_bytes_max
     page = context.find(Query(LOOKED_AT, bytes_max, agent=operator.id, peer=header.sender))
     for sent, record in page.messages:

@@ -33,7 +33,7 @@ def project_of(agent: Agent, context: Context) -> str:
 
 
 def begin_operator(state: State, context: Context) -> Decision:
-    """What a broker's life begins with: the operator can be written to, and nobody is called like it."""
+    """At the start of a broker: the operator is known, and no agent has its name."""
     operator = state.find(OPERATOR)
     post = Post(context)
     if operator is None:
@@ -54,7 +54,7 @@ def _born() -> AgentRegistered:
 
 
 def _rename_lookalikes(state: State, post: Post) -> None:
-    """Agents that took such a name before it was reserved get another, and are told."""
+    """Agents that took such a name before it was reserved get another name and a notice."""
     taken = {name.lower() for name in (*state.names, *state.former)}
     for agent in state.agents.values():
         if is_operator(agent) or not is_reserved(agent.name):

@@ -64,8 +64,8 @@ class Wanted(NamedTuple):
     """By id."""
 
     def takes(self, entry: Entry) -> bool:
-        """Whether an event is among them."""
-        if self.types and word_of(entry.event) not in self.types:
+        """Whether an event passes the filters."""
+        if self.types and type_name_of(entry.event) not in self.types:
             return False
         if not self.agents:
             return True
@@ -88,20 +88,20 @@ def _filtered(operation: ReadAudit, wanted: Wanted, context: Context) -> tuple[l
 
 
 def check_types(types: list[str]) -> None:
-    """Refuse words that no event has.
+    """Refuse types that no event has.
 
     Raises:
         TellwireError: `bad_request`, with the nearest.
     """
-    unknown = [word for word in types if word not in _WORDS.values()]
+    unknown = [name for name in types if name not in _TYPE_NAMES.values()]
     if unknown:
-        near = nearest(unknown[0], _WORDS.values())
+        near = nearest(unknown[0], _TYPE_NAMES.values())
         advice = f"Did you mean {', '.join(near)}?" if near else None
         raise TellwireError("bad_request", f"There is no event {shorten(unknown[0])}.", advice)
 
 
 def decide_watch(state: State, operation: WatchFeed, context: Context) -> Decision:
-    """Whoever may watch may; the broker's feed does the rest, from where this says."""
+    """Check that the caller may watch, and where the feed begins; the broker sends it."""
     if operation.after is None:
         return Decision(Watching())
     if operation.after < 0 or not 0 <= operation.chars <= CHARS_MAX:
@@ -131,7 +131,7 @@ def apply_refused(_state: State, _event: CallRefused) -> None:
 
 
 def namer(state: State, former_name: NameOf) -> NameOf:
-    """From an agent's id to its name; any other word stays."""
+    """From an agent's id to its name; any other string stays."""
 
     def name_of(agent_id: str) -> str:
         agent = state.agents.get(agent_id)
@@ -142,8 +142,8 @@ def namer(state: State, former_name: NameOf) -> NameOf:
 
 def format_row(entry: Entry, name_of: NameOf) -> AuditRow:
     line = describe(entry.event, entry.seq, name_of)
-    word = word_of(entry.event)
-    return AuditRow(seq=entry.seq, at=entry.at, type=word, who=line.who, whom=line.whom, detail=line.detail)
+    name = type_name_of(entry.event)
+    return AuditRow(seq=entry.seq, at=entry.at, type=name, who=line.who, whom=line.whom, detail=line.detail)
 
 
 def whole_event(entry: Entry, name_of: NameOf, *, text: str = "") -> FeedEvent:
@@ -157,7 +157,7 @@ def whole_event(entry: Entry, name_of: NameOf, *, text: str = "") -> FeedEvent:
     return FeedEvent(
         seq=entry.seq,
         at=entry.at,
-        type=word_of(event),
+        type=type_name_of(event),
         who=line.who,
         whom=line.whom,
         text=text,
@@ -186,16 +186,16 @@ def parties_of(event: AnyEvent, seq: int) -> tuple[str, list[str]]:
         return event.by, [event.member.agent]
     if isinstance(event, link_events.ListenerAdded | link_events.ListenerRemoved):
         return event.listener, [event.agent]
-    others = [str(getattr(event, word, "")) for word in _KIN if not isinstance(event, _OnLink)]
+    others = [str(getattr(event, name, "")) for name in _RELATED if not isinstance(event, _OnLink)]
     agent = str(getattr(event, "agent", "") or (getattr(event, "by", "")))
     return agent, [other for other in others if other and other != agent]
 
 
-def word_of(event: AnyEvent) -> str:
-    return _WORDS[type(event)]
+def type_name_of(event: AnyEvent) -> str:
+    return _TYPE_NAMES[type(event)]
 
 
-_WORDS: dict[type, str] = {kind: snake_case(kind.__name__) for kind in events.EVENTS.values()}
+_TYPE_NAMES: dict[type, str] = {kind: snake_case(kind.__name__) for kind in events.EVENTS.values()}
 
 
 def describe(event: AnyEvent, seq: int, name_of: NameOf) -> AuditLine:
@@ -278,7 +278,7 @@ _PLAIN: dict[type, tuple[str, ...]] = {
     link_events.LinkResumed: ("link",),
     link_events.LinkClosed: ("link", "reason"),
 }
-"""Events of which some fields are told as they are."""
+"""Events with the fields that are shown unchanged."""
 
 
 def _of_agent(event: _OfAgent) -> dict[str, Any]:
@@ -324,17 +324,17 @@ def _on_link(event: _OnLink, seq: int, name_of: NameOf) -> AuditLine:
     return AuditLine(by, [], _plain(event))
 
 
-_KIN = ("peer", "parent", "child", "by")
+_RELATED = ("peer", "parent", "child", "by")
 """Fields of an event that name another agent."""
-_UNTOLD = frozenset({"agent", "task", "output", "session", *_KIN})
+_UNTOLD = frozenset({"agent", "task", "output", "session", *_RELATED})
 """Said elsewhere in the row, or words and secrets that a record does not repeat."""
 
 
 def _of_child_event(event: child_events.ChildEvent, name_of: NameOf) -> AuditLine:
     fields = msgspec.structs.asdict(event)
     who = name_of(fields.get("agent", ""))
-    whom = [name_of(fields[word]) for word in _KIN if fields.get(word)]
-    detail = {word: value for word, value in fields.items() if word not in _UNTOLD and value}
+    whom = [name_of(fields[name]) for name in _RELATED if fields.get(name)]
+    detail = {name: value for name, value in fields.items() if name not in _UNTOLD and value}
     return AuditLine(who, whom, msgspec.to_builtins(detail))
 
 
@@ -343,7 +343,7 @@ def _ids(seqs: list[int]) -> list[str]:
 
 
 def decide_tell_operator(state: State, command: TellOperator, context: Context) -> Decision:
-    """A notice to the operator, if there is one yet."""
+    """A notice to the operator, if it is registered yet."""
     post = Post(context)
     post.tell_all(state, [], command.text, "storage", operator=True)
     return Decision(None, post.events, post.texts)

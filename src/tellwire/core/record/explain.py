@@ -119,7 +119,7 @@ def find_message(state: State, text: str, context: Context) -> tuple[Header, Mes
 
 
 def may_read(state: State, header: Header, context: Context) -> bool:
-    """Whether a message is the caller's business."""
+    """Whether the caller may read a message."""
     if context.caller.kind != AGENT:
         return True
     return caller_agent(state, context).id in (header.sender, *header.recipients)
@@ -174,6 +174,7 @@ def _explain(
     waiting: Waiting,
     entries: list[Entry],
 ) -> Explained:
+    """What happened for one recipient and, while the message is open, what it waits for and what is next."""
     agent = state.agents.get(agent_id)
     receipt = None if agent is None else agent.pending.get(header.seq) or agent.leased.get(header.seq)
     steps = [Step(at=header.at, what="stored"), *_steps(entries, agent_id, header.seq)]
@@ -192,7 +193,7 @@ def _explain(
     next_at = _next_at(agent, gate, waiting.again_s(agent.id), context)
     return msgspec.structs.replace(
         told,
-        gate=gate.word,
+        gate=gate.code,
         why=gate.text,
         next=_next(agent, gate, next_at, left_s, context),
         next_at=next_at,
@@ -201,7 +202,7 @@ def _explain(
 
 
 def _next(agent: Agent, gate: Gate, next_at: float, left_s: float, context: Context) -> str:
-    text = NEXT[gate.word].format(name=agent.name)
+    text = NEXT[gate.code].format(name=agent.name)
     if next_at:
         text += f" That is in {format_span(next_at - context.now)}."
     if left_s:
@@ -210,13 +211,13 @@ def _next(agent: Agent, gate: Gate, next_at: float, left_s: float, context: Cont
 
 
 def _next_at(agent: Agent, gate: Gate, again_s: float, context: Context) -> float:
-    if gate.word == "muted":
+    if gate.code == "muted":
         return agent.muted_until
-    return context.now + again_s if again_s > 0 and gate.word in ("often", "stopped", "failed") else 0.0
+    return context.now + again_s if again_s > 0 and gate.code in ("often", "stopped", "failed") else 0.0
 
 
 def _steps(entries: list[Entry], agent: str, seq: int) -> Iterator[Step]:
-    """What the journal tells of one message and one recipient, in order."""
+    """The events of one message and one recipient, in order."""
     for entry in entries:
         event = entry.event
         if getattr(event, "agent", "") != agent:

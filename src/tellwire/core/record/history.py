@@ -43,6 +43,7 @@ def decide_link_history(state: State, operation: LinkHistory, context: Context) 
 def _query(
     state: State, operation: ReadHistory | SearchMessages, context: Context, terms: tuple[Term, ...]
 ) -> Query:
+    """Check the bounds of a request and turn it into a query; an agent is limited to its own messages."""
     limits = context.limits
     if not 1 <= operation.limit <= limits.peek_max:
         raise TellwireError("limit_exceeded", f"`limit` must be from 1 to {limits.peek_max}.")

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
+
+import msgspec
 
 from tellwire.core.agents.roster import terminal_of
+from tellwire.core.children.write_rules import WRITE
 from tellwire.core.context import Context, Decision
+from tellwire.core.mail.reach import DEAF
 from tellwire.core.operator.needs import open_needs
+from tellwire.core.operator.questions import choices_in
+from tellwire.core.record.audit import namer, whole_event
 from tellwire.core.record.stored import Entry
 from tellwire.core.state import Agent, Child, Link, State
 from tellwire.protocol import events
@@ -21,13 +27,14 @@ from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent
 from tellwire.protocol.events import children as child_events
 from tellwire.protocol.events import links as link_events
-from tellwire.protocol.ids import format_id, parse_id
+from tellwire.protocol.ids import format_id, parse_id, parse_message_id
 from tellwire.protocol.operations.agents import Done
 from tellwire.protocol.operations.feed import (
     TABLES,
     AgentRow,
     ChildRow,
     ClaimRow,
+    FeedEvent,
     LinkRow,
     MailRow,
     Overview,
@@ -36,6 +43,7 @@ from tellwire.protocol.operations.feed import (
     ReportActivity,
     Rows,
 )
+from tellwire.protocol.operations.messages import MessageRecord
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,6 +52,11 @@ PAGE_MAX = 500
 WANTS_LENGTH_MAX = 200
 FAMILY = ("children", "claims", "policies")
 """Tables that travel whole."""
+MAIL_CHARS_MAX = 200
+RECENT_MAX = 100
+RECENT_SCAN_MAX = 1_000
+RECENT_S = 86_400.0
+Words: TypeAlias = Callable[[list[int]], Mapping[int, MessageRecord]]
 
 
 def decide_overview(state: State, operation: Overview, context: Context) -> Decision:
@@ -62,32 +75,64 @@ def decide_overview(state: State, operation: Overview, context: Context) -> Deci
         OverviewPage(
             seq=state.seq,
             at=context.now,
-            rows=rows_of(state, keys),
-            pulses=[pulse for pulse in pulses if pulse.activity],
+            rows=rows_of(state, keys, _words(context)),
+            pulses=[pulse for pulse in pulses if is_told(pulse)],
+            recent=[] if after else _recent(state, context),
             next=page[-1] if len(found) > len(page) else "",
         )
     )
 
 
 def decide_report_activity(_state: State, operation: ReportActivity, _context: Context) -> Decision:
-    """A program tells what it does; the broker remembers it while the program is there."""
+    """A program reports what it does; the broker remembers it while the program is there."""
     if len(operation.wants) > WANTS_LENGTH_MAX:
         raise TellwireError("limit_exceeded", f"`wants` is longer than {WANTS_LENGTH_MAX} characters.")
     return Decision(Done())
 
 
+def _words(context: Context) -> Words:
+    def words_of(seqs: list[int]) -> dict[int, MessageRecord]:
+        return {parse_message_id(record.id): record for record in context.records(seqs)}
+
+    return words_of
+
+
+def _recent(state: State, context: Context) -> list[FeedEvent]:
+    """The last faults, in order; a bounded number of events is looked at."""
+    entries = context.entries(0, state.seq + 1, RECENT_SCAN_MAX)
+    name_of = namer(state, context.former_name)
+    since = context.now - RECENT_S
+    found = [whole_event(entry, name_of) for entry in entries if entry.at >= since and is_fault(entry.event)]
+    return found[-RECENT_MAX:]
+
+
+def is_fault(event: AnyEvent) -> bool:
+    """Whether something went wrong that a person should see also later."""
+    if isinstance(event, events.CallRefused):
+        return event.operation == WRITE or event.code == "denied"
+    return isinstance(event, events.MessagesExpired | child_events.ChildFailed | link_events.AgentOverdue)
+
+
 def pulse_of(agent: Agent, context: Context) -> Pulse:
-    """What an agent does now, as far as its client tells."""
+    """What an agent does now, as far as its client reports."""
     contact = context.contact(agent.id)
     doing = context.doing(agent.id)
-    return Pulse(
+    pulse = Pulse(
         agent=agent.id,
-        activity=doing.word,
+        activity=doing.activity,
         since=doing.since,
         wants=doing.wants,
         place=terminal_of(agent),
-        held="" if contact is None or not agent.pending else contact.held,
     )
+    if contact is None or not agent.online:
+        return pulse
+    shut = DEAF if contact.is_deaf else ("" if contact.is_settling(context.now) else contact.shut)
+    return msgspec.structs.replace(pulse, held=contact.held, shut=shut, way=contact.path)
+
+
+def is_told(pulse: Pulse) -> bool:
+    """Whether a pulse says anything."""
+    return bool(pulse.activity or pulse.held or pulse.shut)
 
 
 # -- rows ---------------------------------------------------------------------------------------------
@@ -104,12 +149,14 @@ class Keys:
         self.whole = whole or set()
 
 
-def rows_of(state: State, keys: Keys) -> Rows:
-    """The rows of these keys as they are now."""
+def rows_of(state: State, keys: Keys, words_of: Words) -> Rows:
+    """The rows of these keys as they are now; `words_of` looks messages up."""
     whole = keys.whole
     operator = state.find(OPERATOR)
     mail = open_needs(state, operator) if operator is not None else []
     known = frozenset(mail if keys.mail or "mail" in whole else [])
+    wanted = mail if "mail" in whole else sorted(keys.mail)
+    words = words_of([seq for seq in wanted if seq in known])
     return Rows(
         seq=state.seq,
         agents={agent: _agent_row(state, agent) for agent in sorted(keys.agents)},
@@ -122,8 +169,8 @@ def rows_of(state: State, keys: Keys) -> Rows:
         policies=dict(state.policies) if "policies" in whole else {},
         topics=_table(state.topics, keys.topics, list, whole="topics" in whole),
         mail={
-            format_id("m", seq): _mail_row(state, operator, seq) if seq in known else None
-            for seq in (mail if "mail" in whole else sorted(keys.mail))
+            format_id("m", seq): _mail_row(state, operator, seq, words.get(seq)) if seq in known else None
+            for seq in wanted
         },
         whole=sorted(whole),
     )
@@ -152,7 +199,10 @@ def _agent_row(state: State, agent_id: str) -> AgentRow | None:
         muted=agent.muted,
         muted_until=agent.muted_until if agent.muted else 0.0,
         pending=len(agent.pending),
+        pending_since=next((each.since for each in agent.pending.values() if not each.weak), 0.0),
         delivered=len(agent.leased),
+        delivered_since=next((each.since for each in agent.leased.values()), 0.0),
+        overdue=agent.due < 0.0,
         terminal=terminal_of(agent),
         folder=agent.folder,
         process=agent.owner or agent.process,
@@ -170,6 +220,7 @@ def _link_row(link: Link) -> LinkRow | None:
         opened_at=link.opened_at,
         said=link.said,
         turns=link.turns,
+        paused_at=link.paused_at if link.status == "paused" else 0.0,
     )
 
 
@@ -179,18 +230,23 @@ def _child_row(child: Child) -> ChildRow:
     )
 
 
-def _mail_row(state: State, operator: Agent | None, seq: int) -> MailRow | None:
+def _mail_row(state: State, operator: Agent | None, seq: int, record: MessageRecord | None) -> MailRow:
     question = state.questions().get(seq)
     receipt = None if operator is None else operator.pending.get(seq)
     sender = receipt.sender if receipt is not None else question.sender if question is not None else ""
-    return MailRow(sender=sender, unread=receipt is not None, asks=question is not None)
+    row = MailRow(sender=sender, unread=receipt is not None, asks=question is not None)
+    if record is None:
+        return row
+    body = record.body if isinstance(record.body, str) else msgspec.json.encode(record.body).decode()
+    text, choices = body[:MAIL_CHARS_MAX], choices_in(record.context)
+    return msgspec.structs.replace(row, at=record.sent_at, text=text, choices=choices)
 
 
 # -- which rows an event changes ----------------------------------------------------------------------
 
 
 def changed_by(state: State, entries: Iterable[Entry]) -> Keys:
-    """The rows that these events may have changed; more does no harm, fewer would."""
+    """The rows that these events may have changed; too many are harmless, too few are not."""
     keys = Keys()
     operator = state.find(OPERATOR)
     for entry in entries:
@@ -203,6 +259,7 @@ def changed_by(state: State, entries: Iterable[Entry]) -> Keys:
 
 
 def _add(keys: Keys, entry: Entry, operator: str) -> None:
+    """Add the rows that one event may have changed."""
     event = entry.event
     if isinstance(event, events.MessageQueued):
         keys.agents.update(event.recipients)

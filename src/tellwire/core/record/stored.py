@@ -77,7 +77,7 @@ class FinalState(msgspec.Struct, frozen=True):
     at: float
 
 
-class Past(msgspec.Struct, frozen=True):
+class StoredPage(msgspec.Struct, frozen=True):
     """One page of messages out of the store."""
 
     messages: list[tuple[Header, MessageRecord]] = []
@@ -110,7 +110,7 @@ class StoredMessage(NamedTuple):
         to, kind, mode, re = event.to, event.kind, event.mode, event.re
         recipients, json, facts = " ".join(event.recipients), event.json, event.context
         row = (seq, event.sender, event.sender_name, recipients, to, re, at, mode, kind, json, facts, body)
-        # What `cls` would do by way of one more call, for every message.
+        # Not by `cls(...)`: one call less for every message.
         return tuple.__new__(cls, row)  # pyright: ignore[reportUnknownMemberType]
 
     def header(self) -> Header:
@@ -152,6 +152,23 @@ class MessagePage(NamedTuple):
     messages: list[StoredMessage]
     next: int = 0
     """Go on below this sequence, or with `after` above it; 0 if nothing more can be found."""
+
+
+class Talk(NamedTuple):
+    """One conversation: its key (`protocol/addresses`), its last message, and how many there are."""
+
+    key: str
+    last: int
+    messages: int
+
+
+class Talks(NamedTuple):
+    """One page of conversations, by their last words, newest first."""
+
+    talks: list[Talk]
+    more: bool = False
+    partial: bool = False
+    """So much was said lately that some of it is not counted yet."""
 
 
 class Pruned(NamedTuple):

@@ -19,7 +19,7 @@ from tellwire.protocol.errors import TellwireError
 QUERY_LENGTH_MAX = 1_000
 TERMS_MAX = 32
 PREFIX_LENGTH_MIN = 3
-"""A shorter prefix matches so many words that an index is of no use."""
+"""A shorter prefix matches too many words for an index to help."""
 
 _PIECE = re.compile(r'"([^"]*)"?|([^\s"]+)')
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"

@@ -62,7 +62,7 @@ def say_reply(reply: Any) -> Answer:
 
 
 def in_line(text: str) -> str:
-    """A peer's short word, on one line."""
+    """A short text of a peer, made harmless, on one line."""
     return " ".join(neutralise(text).split())
 
 

@@ -240,7 +240,7 @@ def _answer(data: dict[str, Any], *, failed: bool = False) -> Answer:
 
 
 def _without_nothing(value: Any) -> Any:
-    """Records without empty fields; but a message's mode and context are told even if there are none."""
+    """Records without empty fields; but a message's mode and context are kept even if they are empty."""
     if isinstance(value, list):
         return [_without_nothing(each) for each in cast("list[Any]", value)]
     if not isinstance(value, dict):
@@ -254,7 +254,7 @@ def _without_nothing(value: Any) -> Any:
 
 
 def as_json(answer: Answer) -> Answer:
-    """The text of an answer is its data: whoever reads only one of the two misses nothing."""
+    """The text of an answer is its data: a client that shows only one of the two misses nothing."""
     data = answer.data
     if data.get("waiting"):
         large: list[dict[str, Any]] = data.get("large", [])

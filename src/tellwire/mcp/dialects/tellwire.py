@@ -279,7 +279,7 @@ def say_status(reply: MessageStatusReply) -> Answer:
 
 
 class Voice(NamedTuple):
-    """How mail is told in one session."""
+    """How mail is rendered in one session."""
 
     reply_with: str
     crosses: bool = False

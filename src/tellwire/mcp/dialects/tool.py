@@ -36,7 +36,7 @@ class Argument(NamedTuple):
     """Instead of the field's own type, where clients need it plainer."""
 
     @property
-    def word(self) -> str:
+    def public_name(self) -> str:
         """The name the caller uses."""
         return self.name or self.field
 
@@ -78,12 +78,12 @@ class Dialect(NamedTuple):
     name: str
     tools: tuple[Tool, ...]
     instructions: str
-    """What a client is told at the start, for a model that has never heard of it."""
+    """The instructions at the start, for a model that does not know tellwire."""
     joins: bool = True
     """The session is an agent from its first moment; else when it registers, or first needs to be one."""
     reply_with: str = "agent_send"
     labels: bool = False
-    """Peers' messages end with the session's own word, which the instructions tell."""
+    """Peers' messages end with the session's own label, which the instructions name."""
     whole: bool = False
     """All of its tools are all that MCP offers: those missing in its table are made from the operations."""
 
@@ -111,4 +111,6 @@ def tool_for(operation: type[Operation[Any]]) -> Tool:
     names = [field.name for field in msgspec.structs.fields(operation)]
     names = [name for name in names if name != "key" or not operation.repeats]
     arguments = tuple(Argument(name, docs.get(name, "")) for name in names)
-    return Tool(operation.word(), operation, summary(operation), arguments, reads=operation.reads, set=ALL)
+    return Tool(
+        operation.wire_name(), operation, summary(operation), arguments, reads=operation.reads, set=ALL
+    )

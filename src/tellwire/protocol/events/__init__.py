@@ -1,7 +1,7 @@
 """Committed facts. Each event class names its audience and its version; the journal holds nothing else.
 
 `AGENT` events may enter a model's context and may wake it; `CONTROL` events never do (AUD-1). Applying
-an event never looks at the audience (AUD-2). A changed shape gets a higher `version`, hence a new word in the
+an event never looks at the audience (AUD-2). A changed shape gets a higher `version`, hence a new tag in the
 journal, and an upcaster from the old one; golden samples of every released shape must load for ever.
 """
 
@@ -122,7 +122,7 @@ class AgentForgotten(Event, tag=_word, frozen=True, array_like=True):
 
 
 class MessageQueued(Event, tag=_word, frozen=True, array_like=True):
-    """A message is in its recipients' inboxes. The body stands only in the store's `messages`."""
+    """A message is in its recipients' inboxes. The body is only in the store's `messages`."""
 
     audience = Audience.AGENT
     sender: str
@@ -147,7 +147,7 @@ class MessageQueued(Event, tag=_word, frozen=True, array_like=True):
     said: int = 0
     """Its number there."""
     hops: int = 0
-    """So many turns, each started by the one before, led to it since a person's word."""
+    """How many turns, each started by the one before, led to it since a person's message."""
     turn: str = ""
     """It is what was finally said in this turn of the sender; empty if it was sent."""
     weak: bool = False
@@ -217,7 +217,7 @@ class TopicLeft(Event, tag=_word, frozen=True, array_like=True):
 
 
 class CallRefused(Event, tag=_word, frozen=True, array_like=True):
-    """A caller was told no, so many times for the same reason within a second."""
+    """A caller was refused, `count` times for the same reason within a second."""
 
     audience = Audience.CONTROL
     caller: str

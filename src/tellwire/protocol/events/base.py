@@ -11,14 +11,14 @@ from tellwire.protocol.operations.base import snake_case
 
 
 class Audience(Enum):
-    """Whether agents are told of an event, or only the registry and people."""
+    """Whether an event may reach agents, or only the registry and people."""
 
     AGENT = "agent"
     CONTROL = "control"
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True):
-    """One fact. Its sequence number is its place in the journal, which has it as `[word, field, ...]`."""
+    """One fact. Its sequence number is its place in the journal, which has it as `[tag, field, ...]`."""
 
     audience: ClassVar[Audience]
     version: ClassVar[int] = 1
@@ -30,10 +30,10 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
 
 
 def word(name: str) -> str:
-    """The word of an event class in the journal."""
+    """The tag of an event class in the journal."""
     return snake_case(name)
 
 
 def second_word(name: str) -> str:
-    """The word of an event class whose shape changed once."""
+    """The tag of an event class whose shape changed once."""
     return f"{snake_case(name)}.2"

@@ -68,7 +68,7 @@ class ScopeSubDelegated(Event, tag=word, frozen=True, array_like=True):
 
     audience = Audience.CONTROL
     agent: str
-    """Who is told."""
+    """The agent that is notified."""
     via: str
     """Its own child, which tells it."""
     child: str

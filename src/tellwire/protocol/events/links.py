@@ -11,7 +11,7 @@ from tellwire.protocol.events.base import word as _word
 
 
 class TurnEnded(Event, tag=_word, frozen=True, array_like=True):
-    """A turn of an agent is over, or waits for a person. What was said stands in messages only."""
+    """A turn of an agent is over, or waits for a person. What was said is in messages only."""
 
     audience = Audience.AGENT
     agent: str
@@ -123,7 +123,7 @@ class CheckpointMarked(Event, tag=_word, frozen=True, array_like=True):
     audience = Audience.CONTROL
     agent: str
     busy: bool = False
-    """A turn is under way that is none; the one behind it is meant."""
+    """The current turn is not the checkpoint; the one after it is."""
 
 
 ConversationEvent: TypeAlias = (

@@ -1,4 +1,4 @@
-"""The table of operations: the one place where a surface learns what can be asked."""
+"""The table of operations, one file for each noun: every surface is built from it. Imports only `base`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tellwire.protocol.operations.broker import BrokerStatus, Diagnose, StopBrok
 from tellwire.protocol.operations.children import ListChildren, SpawnAgent, StopAgent
 from tellwire.protocol.operations.explain import ExplainMessage, GetMessage, ReadThread
 from tellwire.protocol.operations.feed import Overview, ReportActivity, WatchFeed
-from tellwire.protocol.operations.history import PurgeHistory, ReadHistory, SearchMessages
+from tellwire.protocol.operations.history import ListConversations, PurgeHistory, ReadHistory, SearchMessages
 from tellwire.protocol.operations.links import (
     AddMember,
     CloseLink,
@@ -39,7 +39,7 @@ from tellwire.protocol.operations.messages import (
     SendMessage,
     TakeMessages,
 )
-from tellwire.protocol.operations.needs import AnswerMessage, Glance, ListNeeds
+from tellwire.protocol.operations.needs import AnswerMessage, Attend, Glance, ListNeeds
 from tellwire.protocol.operations.peers import ListPeers, MeshPolicy, RegisterPeer, RemovePeer, SendToPeer
 from tellwire.protocol.operations.scopes import ClaimScope, ListScopes, ReleaseScope, WhoOwns
 from tellwire.protocol.operations.sessions import GetSessionData
@@ -62,6 +62,7 @@ AnyOperation: TypeAlias = (
     | ListNeeds
     | Glance
     | AnswerMessage
+    | Attend
     | Subscribe
     | Unsubscribe
     | ListTopics
@@ -94,6 +95,7 @@ AnyOperation: TypeAlias = (
     | ReadThread
     | ReadHistory
     | SearchMessages
+    | ListConversations
     | PurgeHistory
     | GetSessionData
     | ReadAudit
@@ -106,4 +108,4 @@ AnyOperation: TypeAlias = (
     | StopBroker
 )
 
-OPERATIONS: dict[str, type[Operation[Any]]] = {kind.word(): kind for kind in AnyOperation.__args__}
+OPERATIONS: dict[str, type[Operation[Any]]] = {kind.wire_name(): kind for kind in AnyOperation.__args__}

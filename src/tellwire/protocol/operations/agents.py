@@ -51,7 +51,7 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     muted_until: float = 0.0
     """When the muting ends; 0 if no end was set."""
     paths: list[PathRecord] = []
-    """The ways by which mail reaches its model, if its client is known; the best one first."""
+    """The paths by which mail reaches its model, if its client is known; the best one first."""
     terminal: str = ""
     """Where it runs: a tmux pane such as `%3`, or a terminal such as `pts/4`."""
     deaf: bool = False

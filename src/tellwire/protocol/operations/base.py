@@ -86,6 +86,6 @@ class Operation(
         return msgspec.structs.replace(self, **changes) if changes else self
 
     @classmethod
-    def word(cls) -> str:
+    def wire_name(cls) -> str:
         """The operation's name on the wire and in the reference."""
         return snake_case(cls.__name__)

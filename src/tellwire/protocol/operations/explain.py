@@ -76,7 +76,7 @@ class Explanation(Reply, frozen=True, kw_only=True, rename={"sender": "from"}):
 
 
 class ExplainMessage(Operation[Explanation], frozen=True, kw_only=True):
-    """Why a message has not been read yet, and what happens next; open to whoever may read the message."""
+    """Why a message has not been read yet, and what happens next; open to those who may read it."""
 
     reply = Explanation
     reads = True

@@ -33,8 +33,14 @@ class AgentRow(Row, frozen=True, kw_only=True):
     muted_until: float = 0.0
     pending: int = 0
     """Messages that wait in its inbox."""
+    pending_since: float = 0.0
+    """Since when the oldest of them waits that may begin a turn; 0 if none does."""
     delivered: int = 0
     """Messages handed to its client, without evidence that they were read."""
+    delivered_since: float = 0.0
+    """When the oldest of them was handed over."""
+    overdue: bool = False
+    """Those who listen to it were told that it has finished no turn for long."""
     terminal: str = ""
     folder: str = ""
     process: str = ""
@@ -54,6 +60,8 @@ class LinkRow(Row, frozen=True, kw_only=True):
     """Messages so far."""
     turns: int = 0
     """Turns since a person's last message."""
+    paused_at: float = 0.0
+    """If it is paused: since when."""
 
 
 class ChildRow(Row, frozen=True, kw_only=True):
@@ -80,6 +88,11 @@ class MailRow(Row, frozen=True, kw_only=True):
     unread: bool = False
     asks: bool = False
     """It offers choices, and has no answer yet."""
+    at: float = 0.0
+    text: str = ""
+    """The beginning of its body."""
+    choices: list[str] = []
+    """The answers to choose from; empty if any will do."""
 
 
 class Rows(Reply, frozen=True, kw_only=True):
@@ -112,7 +125,11 @@ class Pulse(Reply, frozen=True, kw_only=True):
     place: str = ""
     """Its terminal: a tmux pane such as `%3`, or a tty."""
     held: str = ""
-    """If its mail waits though it is idle: why it is not woken."""
+    """If it is idle and may not be woken now: why."""
+    shut: str = ""
+    """If no path can get mail to it before its next turn: why."""
+    way: str = ""
+    """If it is idle: the path by which it is woken."""
 
 
 class OverviewPage(Reply, frozen=True, kw_only=True):
@@ -122,6 +139,8 @@ class OverviewPage(Reply, frozen=True, kw_only=True):
     at: float
     rows: Rows
     pulses: list[Pulse] = []
+    recent: list[FeedEvent] = []
+    """The last events that went wrong: children that did not come up, expired messages, refusals."""
     next: str = ""
     """The `after` for the next page of agents; empty if this was the last."""
 
@@ -174,7 +193,7 @@ class FeedEvent(Reply, frozen=True, kw_only=True):
     link: str = ""
     """The id of the link it happened on."""
     missed: int = 0
-    """So many events before this one were dropped, because the watcher did not read."""
+    """How many events before this one were dropped, because the watcher did not read."""
     agent: str = ""
     """With `after`: the id of the agent it is about; of a message, its sender's."""
     whom_ids: list[str] = []

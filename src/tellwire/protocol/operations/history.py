@@ -85,6 +85,55 @@ class Purged(Reply, frozen=True, kw_only=True):
     """The oldest open message; history from there on is kept."""
 
 
+class Conversation(Reply, frozen=True, kw_only=True):
+    """Agents that talk with each other, a link, a topic, or what one agent sent to several at once."""
+
+    key: str
+    """`pair:a1 a2`, `link:l4`, `topic:#builds` or `several:a1`, with the ids of agents."""
+    kind: str
+    """`pair`, `link`, `topic` or `several`."""
+    agents: list[str] = []
+    """The names of those who take part, as far as the last message tells."""
+    agent_ids: list[str] = []
+    messages: int = 0
+    """How many were sent and are still stored."""
+    unread: int = 0
+    """Messages between the two, or on the link, that are not read yet; else whether the last one is."""
+    at: float = 0.0
+    """When the last message was sent."""
+    last: str = ""
+    """The id of the last message."""
+    sender: str = ""
+    """The name of its sender."""
+    text: str = ""
+    """The beginning of its body."""
+
+
+class Conversations(Reply, frozen=True, kw_only=True):
+    """Conversations by their last message, newest first."""
+
+    conversations: list[Conversation] = []
+    more: bool = False
+    next: str = ""
+    """The `before` for the next page."""
+    partial: bool = False
+    """Very much was said in the last moments; some of it is not counted yet."""
+
+
+class ListConversations(Operation[Conversations], frozen=True, kw_only=True):
+    """Who talks with whom, by the last message, newest first."""
+
+    reply = Conversations
+    reads = True
+    callers: ClassVar[frozenset[str]] = frozenset({OPERATOR, SCRIPT})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK})
+    before: str | None = None
+    """Only those whose last message is older than this one."""
+    limit: int = 50
+    chars: int = 200
+    """How much of each last message to tell."""
+
+
 class PurgeHistory(Operation[Purged], frozen=True, kw_only=True):
     """Delete settled history older than this, a part per call; messages that are still open are kept."""
 

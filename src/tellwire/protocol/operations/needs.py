@@ -80,3 +80,49 @@ class AnswerMessage(Operation[Sent], frozen=True, kw_only=True):
     body: str
     key: str = ""
     """As in `send_message`: a repeat with the same key is harmless."""
+
+
+class Notice(Reply, frozen=True, kw_only=True):
+    """To a console that is to get the person's attention, once; it answers with `attend(heard=id)`."""
+
+    id: int
+    text: str
+    """Harmless, on one line, at most 120 characters."""
+    kind: str = ""
+    """What it is about: `question`, `message`, `waiting`, `errored`, or `digest` after quiet hours."""
+    who: str = ""
+    """The agent's name."""
+    message: str = ""
+    """The message, if it is one."""
+    more: int = 0
+    """So many others need the person besides."""
+
+
+class Attending(Reply, frozen=True, kw_only=True):
+    """What the broker knows of the person."""
+
+    looking: bool = False
+    """The person looks at one of the consoles: nobody is notified."""
+    quiet_until: float = 0.0
+    """Until then nobody is notified either; 0 if that was not asked for."""
+
+
+class Attend(Operation[Attending], frozen=True, kw_only=True):
+    """Tell whether the person is looking at this console, and whether it can notify them.
+
+    It counts for this connection, until it says otherwise or is closed. A need of the person makes at most
+    one notice: none while they look at a console, else by one that can notify, else by `notify_command`.
+    """
+
+    reply = Attending
+    reads = True
+    callers: ClassVar[frozenset[str]] = frozenset({OPERATOR})
+    surfaces: ClassVar[frozenset[str]] = frozenset({SDK})
+    focused: bool = False
+    """The person looks at it."""
+    notifies: bool = False
+    """It can get the person's attention, by a bell or a notification: it is sent `notice` frames."""
+    heard: int = 0
+    """The notice that it has just shown; without it the next console is asked within a second."""
+    quiet_s: float | None = None
+    """Notify nobody for so long; 0 to end that."""

@@ -27,7 +27,7 @@ log = logging.getLogger("tellwire.hooks")
 PATH = b"/hooks/"
 POLL_PATH = b"/wait/"
 PROOF_PATH = b"/proof/"
-"""Whoever asks first who we are is shown that we know the token: it has not sent it yet."""
+"""A client may ask us to prove that we know the token, before it sends the token itself."""
 NONCE_BYTES_MAX = 128
 BODY_BYTES_MAX = 1 << 20
 """Of a larger body only the beginning is kept; all of it is taken."""
@@ -45,7 +45,7 @@ class HttpTimes(msgspec.Struct, frozen=True, kw_only=True):
     idle_s: float = 600.0
     """Between two requests of a client that has the token."""
     pause_s: float = 1.0
-    """Without a descriptor left, nobody is taken in for so long."""
+    """Without a free descriptor, how long no connection is accepted."""
 
 
 class Doorkeeper(Protocol):
@@ -141,7 +141,7 @@ class HookResponder:
         self, client: str, payload: Mapping[str, Any], listens: Listens
     ) -> dict[str, Any] | None:
         if self._plugins.serves(client):
-            return await self._plugins.tell(client, payload, listens)
+            return await self._plugins.report(client, payload, listens)
         return await self._guarding.handle(client, payload, None, listens)
 
 
@@ -209,6 +209,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _go_on(self) -> None:
+        """Feed h11 with what has come, until a request is complete or more bytes are needed."""
         while not self._busy and not self._is_over:
             event = self._wire.next_event()
             if isinstance(event, h11.Request):
@@ -249,6 +250,7 @@ class HttpConnection(asyncio.Protocol):
             self._close()
 
     async def _serve(self) -> None:
+        """Answer one complete request, then go on with the next one on the same connection."""
         cut = self._size > BODY_BYTES_MAX
         data = bytes(self._body[:HEAD_BYTES]) if cut else bytes(self._body)
         target = cast("h11.Request", self._request).target

@@ -1,4 +1,4 @@
-"""The doors for what runs beside a client's turn: hooks that bring a payload, and waiters."""
+"""The doors for hooks, which bring a payload, and for waiters, which run while a client is idle."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class HookDoor:
         self._answer_s = answer_s
 
     def admit(self, visit: Visit) -> None:
-        """Take a hook's connection over."""
+        """Serve a connection that greeted as a hook."""
         if visit.hello.hook is None:
             raise AssertionError("not a hook")
         connection = HookConnection(
@@ -89,7 +89,7 @@ class HookConnection(asyncio.Protocol):
         connections.start_deadline(self)
 
     def data_received(self, data: bytes) -> None:
-        """Gather the payload; what comes behind it is nothing."""
+        """Collect the payload; anything after it is ignored."""
         if self._served:
             return
         self._data += data[: self._hello.bytes - len(self._data)]
@@ -106,6 +106,7 @@ class HookConnection(asyncio.Protocol):
         self._tracker.go_on()  # if it gave up, it has left a file for later hooks; we answer again
 
     async def _serve(self) -> None:
+        """Handle the payload within the time limit; a hook without an answer is harmless."""
         answer = None
         listens = listener(self._transport, self._hello.until) if self._listens else never
         try:
@@ -134,7 +135,7 @@ class HookConnection(asyncio.Protocol):
 
 
 class WaiterDoor:
-    """Waiters beside idle clients: one for each client process, none in headless runs."""
+    """The waiters of idle clients: one for each client process, none in headless runs."""
 
     def __init__(self, tracker: SessionTracker, connections: Connections) -> None:
         self._tracker = tracker
@@ -143,7 +144,7 @@ class WaiterDoor:
         """By the client's process."""
 
     def admit(self, visit: Visit) -> None:
-        """Take a waiter's connection over, or send it home."""
+        """Serve a connection that greeted as a waiter, or tell it to exit."""
         chain = ancestry(visit.pid)
         connection = WaiterConnection(self, visit, [process.key for process in chain])
         visit.transport.set_protocol(connection)
@@ -163,8 +164,8 @@ class WaiterDoor:
         there = self._waiters.get(connection.client)
         return there is not None and there.since > connection.since
 
-    def hear(self, connection: WaiterConnection, data: bytes) -> None:
-        """What a waiter was started with: it tells whose it is, to every broker."""
+    def bind(self, connection: WaiterConnection, data: bytes) -> None:
+        """Read the payload that a waiter was started with: it names the session that it serves."""
         hello = connection.hello
         try:
             payload = read_payload(data, cut=hello.cut)
@@ -196,14 +197,14 @@ class WaiterDoor:
         return True
 
     def path_of(self, agent: Agent) -> PathRecord:
-        """Whether a waiter stands beside the agent's client."""
+        """Whether the agent's client has a waiter."""
         works = agent.owner in self._waiters
         note = "" if works else "no waiter yet: it starts with the next prompt or at the end of a turn"
         return PathRecord(name=WAITER, works=works, note=note, wakes=True)
 
 
 class WaiterConnection(asyncio.Protocol):
-    """One waiter; it says whose it is, and is told once."""
+    """One waiter: it says which session it serves, and gets one answer."""
 
     def __init__(self, door: WaiterDoor, visit: Visit, processes: list[str]) -> None:
         if visit.hello.waiter is None:
@@ -224,7 +225,7 @@ class WaiterConnection(asyncio.Protocol):
         self._data += data[: self.hello.bytes - len(self._data)]
         if self.hello.bytes and len(self._data) == self.hello.bytes and not self._heard:
             self._heard = True
-            self._door.hear(self, bytes(self._data))
+            self._door.bind(self, bytes(self._data))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of the waiter or of its client."""

@@ -37,12 +37,12 @@ class HttpDoor:
         self._times = times
         self._make = make
         self._note = note
-        """Counts who is turned away, by reason, for the log."""
+        """Counts refused connections, by reason, for the log."""
         self._connections_max = connections_max
         self._callers: dict[HttpConnection, None] = {}
-        """All that have a descriptor."""
+        """All open connections."""
         self._unknown: dict[HttpConnection, None] = {}
-        """Of them those without a token, the oldest first."""
+        """The open connections without a token, oldest first."""
         self._tasks = Tasks()
         self._loop = asyncio.get_running_loop()
         self._socket = socket.create_server((HOST, port), backlog=BACKLOG)
@@ -55,21 +55,21 @@ class HttpDoor:
         self._socket.close()
 
     def sweep(self) -> None:
-        """Close what has been waited for too long."""
+        """Close connections that missed their deadline."""
         now = time.monotonic()
         for caller in [each for each in self._callers if each.deadline < now]:
             self._drop(caller, "by HTTP that stopped in the middle of a request or never began one")
 
     def welcome(self, caller: HttpConnection) -> None:
-        """A request with the token has come."""
+        """Trust a connection: a request with the token came."""
         self._unknown.pop(caller, None)
 
     def refuse(self) -> None:
-        """A request without it has."""
+        """Count a request without the token."""
         self._note("by HTTP without our token, Host or path")
 
     def forget(self, caller: HttpConnection) -> None:
-        """A connection is over."""
+        """Stop counting a connection that is closed."""
         self._callers.pop(caller, None)
         self._unknown.pop(caller, None)
 

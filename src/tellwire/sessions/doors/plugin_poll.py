@@ -1,4 +1,4 @@
-"""The door for plugins of ours inside a client: what they tell, and the poll that wakes an idle one."""
+"""The door for our plugins inside a client: their reports, and the poll that wakes an idle session."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class PluginTimes(msgspec.Struct, frozen=True, kw_only=True):
     """How long a plugin and its door wait for each other."""
 
     hold_s: float = 25.0
-    """A poll is held for so long."""
+    """How long a poll is held open."""
     tell_s: float = 3.0
-    """A plugin that is asked what its session has in it tells within this."""
+    """How long a plugin may take to report what its session contains."""
 
 
 class PollAnswer(NamedTuple):
-    """What a poll is answered, and the hand-over that it is."""
+    """The answer to a poll, and the lease of what it delivers."""
 
     answer: dict[str, Any]
     session: ClientSession | None = None
@@ -64,16 +64,16 @@ class PluginDoor:
         self._polls: dict[str, asyncio.Future[PollAnswer]] = {}
         """By the client's process."""
         self._asked: dict[str, asyncio.Future[list[dict[str, Any]]]] = {}
-        """Who was asked what its session has in it, by the same."""
+        """Plugins that were asked what their session contains, likewise."""
 
     def serves(self, client: str) -> bool:
         """Whether a client's plugin is ours."""
         return client in self._plugins
 
-    async def tell(
+    async def report(
         self, client: str, payload: Mapping[str, Any], listens: Listens = always
     ) -> dict[str, Any] | None:
-        """Note what a plugin tells, and what to answer.
+        """Record what a plugin reports, and return the answer.
 
         Raises:
             ValueError: it makes no sense.
@@ -151,7 +151,7 @@ class PluginDoor:
         return PathRecord(name=PLUGIN, works=works, note=note, wakes=True)
 
     async def ask(self, agent: Agent) -> list[dict[str, Any]] | None:
-        """What an agent's session has in it, as its plugin tells; None if it does not."""
+        """What an agent's session contains, as its plugin reports it; None if it does not."""
         poll = self._polls.get(agent.owner)
         asked = self._asked.get(agent.owner)
         if asked is None:
@@ -175,7 +175,7 @@ class PluginDoor:
 
 
 def process_key(payload: Mapping[str, Any]) -> str:
-    """The client's process, by the number that its plugin tells.
+    """The client's process, by the pid that its plugin reports.
 
     Raises:
         ValueError: there is no such process.

@@ -7,6 +7,8 @@ import os
 import click
 
 from tellwire.cli.local.shim import shim_command
+from tellwire.install.endpoint import load_endpoint
+from tellwire.paths import home_path
 from tellwire.protocol.addresses import parse_name
 from tellwire.protocol.relay import ALL, CORE, DIALECT_NAMES
 
@@ -21,7 +23,8 @@ from tellwire.protocol.relay import ALL, CORE, DIALECT_NAMES
 )
 @click.option("--tools", type=click.Choice([CORE, ALL]), default=CORE, help="Offer the core tools, or all.")
 @click.option("--home", metavar="DIR", help="The broker's home, for clients that drop the environment.")
-def mcp(*, name: str | None, dialect: str, tools: str, home: str | None) -> None:
+@click.option("--plugin", is_flag=True, hidden=True)
+def mcp(*, name: str | None, dialect: str, tools: str, home: str | None, plugin: bool) -> None:
     """Run an MCP server on stdin and stdout.
 
     This is for the configuration of an MCP client, not for use by hand. It starts the broker if none is
@@ -37,6 +40,8 @@ def mcp(*, name: str | None, dialect: str, tools: str, home: str | None) -> None
     """
     if name is not None:
         parse_name(name)
+    if plugin:  # from a market: nobody ran `install`, which chooses where plugins find the broker
+        load_endpoint(home_path(os.environ, home))
     command = shim_command(
         name=name,
         dialect=dialect if dialect != "tellwire" else None,
