@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tellwire.cli.app import cli
-from tellwire.cli.manpage import render_page, render_program_page
+from tellwire.cli.local.manpage import render_page, render_program_page
 from tellwire.cli.table import all_rows, all_sections
 from tellwire.version import VERSION
 

@@ -38,7 +38,6 @@ FRAGMENTS: dict[str, str] = {
     "clients/codex/sandbox.py": "what Codex's sandbox is told, a subject of its own among the client's files",
     "clients/gemini/facts.py": "each client's folder has the same files",
     "clients/gemini/install.py": "each client's folder has the same files",
-    "clients/opencode/install.py": "each client's folder has the same files",
     "clients/pi/install.py": "each client's folder has the same files",
 }
 

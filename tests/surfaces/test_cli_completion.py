@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tellwire.cli.app import cli
+from tellwire.cli.table import ALIASES
 from tests.integration.world import WITHIN_S, Home
 from tests.surfaces.cli_world import environment, run
 
@@ -61,14 +62,20 @@ def test_bash_completes_commands_options_values_and_names(home: Home) -> None:
     for name in ("anna", "anton", "bob"):
         assert run(home, "register", name).code == 0
     found = set(complete_in_bash(home, "tellwire", "s"))
-    assert found == {name for name in cli.commands if name.startswith("s")}
-    assert {"send", "search", "settings"} <= found
+    assert found == {name for name in cli.commands if name.startswith("s") and name not in ALIASES}
+    assert {"send", "search", "service"} <= found
     assert complete_in_bash(home, "tellwire", "send", "--mo") == ["--mode"]
     assert complete_in_bash(home, "tellwire", "send", "--mode", "c") == ["challenge", "collaborate"]
     assert complete_in_bash(home, "tellwire", "send", "an") == ["anna", "anton"]
     assert complete_in_bash(home, "tellwire", "send", "bob,an") == ["bob,anna", "bob,anton"]
     assert complete_in_bash(home, "tellwire", "send", "b") == ["bob", "broadcast"]
     assert complete_in_bash(home, "tellwire", "inbox", "--as", "b") == ["bob"]
+    assert complete_in_bash(home, "tellwire", "chat", "an") == ["anna", "anton"]
+    assert complete_in_bash(home, "tellwire", "config", "get", "ttl_") == ["ttl_s", "ttl_s_max"]
+    assert complete_in_bash(home, "tellwire", "help", "lin") == ["link"]
+    assert complete_in_bash(home, "tellwire", "logs", "--level", "w") == ["warning"]
+    assert complete_in_bash(home, "tellwire", "service", "--manager", "l") == ["launchd"]
+    assert complete_in_bash(home, "tellwire", "install", "cl") == ["claude"]
 
 
 def test_completion_starts_no_broker_and_complains_of_none(home: Home) -> None:

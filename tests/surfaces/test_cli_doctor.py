@@ -142,7 +142,7 @@ def test_each_client_is_told_with_its_version_its_state_and_what_to_do(tmp_path:
     assert told["codex"].startswith("warn")
     assert "not trusted" in told["codex"]
     assert told["gemini"].startswith("warn")
-    assert "Run `tellwire install gemini`" in done.out
+    assert "Use a version that is supported" in done.out
     assert "opencode" not in told, "it is not here, and tellwire is not in it"
 
 

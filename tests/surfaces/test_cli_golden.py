@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tellwire.cli.commands.doctor import render_checks
+from tellwire.cli.commands.setup.doctor import render_checks
 from tellwire.cli.local.checks import Check
 from tellwire.cli.render import (
     format_age,

@@ -290,10 +290,11 @@ def test_the_audit_is_proved_and_a_changed_journal_is_not(home: Home) -> None:
 def test_every_setting_is_told_with_its_origin(home: Home) -> None:
     (home.path / "config.toml").write_text("heartbeat_s = 3\n")
     told = json.loads(run(home, "settings", "--json", ttl_s=60).out)
-    assert told["heartbeat_s"] == {"value": 3.0, "origin": "file"}
-    assert told["ttl_s"] == {"value": 60.0, "origin": "environment"}
-    assert told["beat_s"]["origin"] == "default"
-    assert told["home"] == {"value": str(home.path), "origin": "environment"}
+    found = {name: (each["value"], each["origin"]) for name, each in told.items()}
+    assert found["heartbeat_s"] == (3.0, "file")
+    assert found["ttl_s"] == (60.0, "environment")
+    assert found["beat_s"][1] == "default"
+    assert found["home"] == (str(home.path), "environment")
     assert not home.starters()
 
 
@@ -310,7 +311,7 @@ def test_purging_asks_first(home: Home) -> None:
 )
 def test_a_duration_that_is_none_is_refused(home: Home, words: tuple[str, ...]) -> None:
     done = run(home, *words)
-    assert (done.code, "duration" in done.err) == (64, True)
+    assert (done.code, "is not a duration" in done.err or "is not a time" in done.err) == (64, True)
 
 
 # -- looking leaves no trace --------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ TOKEN = "3f9a" * 16
 SETTINGS = f"""\
 {{
   "model": "x",
-  "env": {{
-    "ANTHROPIC_AUTH_TOKEN": "sk-ant-very-secret-value-0123",
-    "HARMLESS": "yes"
-  }},
   "hooks": {{
     "Stop": [{{"hooks": [
       {{"type": "http", "url": "http://h/x", "headers": {{"Authorization": "Bearer {TOKEN}"}}}}]}}]
+  }},
+  "env": {{
+    "ANTHROPIC_AUTH_TOKEN": "sk-ant-very-secret-value-0123",
+    "HARMLESS": "yes"
   }}
 }}
 """

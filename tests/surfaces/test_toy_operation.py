@@ -127,7 +127,7 @@ def test_an_operation_is_on_every_surface_once_it_is_declared(toy: Path, home: H
     assert (sdk.returncode, sdk.stdout) == (0, "['m1']\n"), sdk.stderr
     helped = run(toy, home, "--help")
     assert "star-message" in helped.stdout
-    assert "Mark a message, to find it again." in helped.stdout
+    assert "Mark a message, to find it again." in run(toy, home, "help", "--all").stdout
     own = run(toy, home, "star-message", "--help").stdout
     assert "ID" in own
     assert "Remove the mark." in own

@@ -22,10 +22,11 @@ from tellwire.clients import BY_NAME
 from tellwire.clients.client import InstallPlace, Programs, Scope, Target
 from tellwire.install import jsonc
 from tellwire.install.apply import carry_out
+from tellwire.install.diffs import render_diff
 from tellwire.install.endpoint import load_endpoint, peek_endpoint
 from tellwire.install.entries import find_lacks
 from tellwire.install.formats import format_of
-from tellwire.install.plan import Change, plan_install, plan_uninstall, render_diff
+from tellwire.install.plan import Change, plan_install, plan_uninstall
 from tellwire.install.records import load_records
 from tellwire.protocol.errors import TellwireError
 from tests.unit.test_install_jsonc import texts as json_texts

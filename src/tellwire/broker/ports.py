@@ -182,7 +182,7 @@ class Source(Protocol):
 
 
 class ClockView(Protocol):
-    """The engine's times; see `broker.clock`."""
+    """The engine's times; see `system.clock`."""
 
     @property
     def now(self) -> float: ...

@@ -10,10 +10,14 @@ LAST_WIDTH_MIN = 12
 """Below this a cut last column tells nothing: rather drop another one."""
 
 
+RANK_DROPPED = 3
+"""Columns of this rank are dropped rather than another one cut."""
+
+
 class Column:
     """A heading and its clean cells. Columns with the highest `rank` are dropped first; 0 stays.
 
-    One with a `least` width is cut to that before any other is dropped.
+    One with a `least` width is cut to that before any is dropped whose rank is lower than `RANK_DROPPED`.
     """
 
     __slots__ = ("cells", "heading", "least", "rank", "right", "style", "styles", "width")
@@ -77,11 +81,15 @@ def _shrink(columns: list[Column], width: int) -> None:
 
 def _fit(columns: list[Column], width: int) -> list[Column]:
     """The columns that have room; the last one, or else the first, gets what is left."""
-    _shrink(columns, width)
+    shrunk = False
     while True:
         rest = width - sum(column.width + len(GAP) for column in columns[:-1])
         needed = min(columns[-1].width, LAST_WIDTH_MIN)
         rank = max(column.rank for column in columns)
+        if not shrunk and rank < RANK_DROPPED:
+            _shrink(columns, width)
+            shrunk = True
+            continue
         if rest >= needed or rank == 0:
             break
         columns = [column for column in columns if column.rank != rank]

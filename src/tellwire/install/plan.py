@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -16,7 +15,6 @@ from tellwire.install.files import Snapshot, backup_name, check_writable, look, 
 from tellwire.install.formats import format_of
 from tellwire.install.former import find_former, former_plugins, former_words
 from tellwire.install.jsonc import BadTextError
-from tellwire.install.masking import mask_secrets
 from tellwire.install.records import Record, Records, digest
 from tellwire.protocol.errors import TellwireError
 
@@ -79,19 +77,8 @@ def plan_install(
             written_sha256=digest(data),
         )
         mode = _mode(place, seen)
-        lacks = () if target.format == "whole" else find_lacks(document, target.entries)
-        changes.append(
-            Change(
-                path=target.path,
-                seen=seen,
-                after=data,
-                mode=mode,
-                backup=backup,
-                old=old,
-                new=new,
-                labels=tuple(lack.label for lack in lacks),
-            )
-        )
+        change = Change(path=target.path, seen=seen, after=data, mode=mode, backup=backup, old=old, new=new)
+        changes.append(msgspec.structs.replace(change, labels=_labels(target, document)))
     return changes
 
 
@@ -143,22 +130,13 @@ def read_target(target: Target, seen: Snapshot) -> tuple[str, str, Any]:
     return bom, text, cast("dict[str, Any]", document)
 
 
-def render_diff(change: Change, *, home: str) -> str:
-    """A unified diff for people; the values of secrets are masked in it."""
-    shown = shorten(change.path, home)
-    before = _lines(change.seen.data)
-    after = _lines(change.after)
-    old = shown if change.seen.data is not None else "/dev/null"
-    new = shown if change.after is not None else "/dev/null"
-    return mask_secrets("".join(difflib.unified_diff(before, after, old, new)))
-
-
-def shorten(path: str, home: str) -> str:
-    """A path as people write it."""
-    return f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path
-
-
 # -- installing ---------------------------------------------------------------------------------------
+
+
+def _labels(target: Target, document: Any) -> tuple[str, ...]:
+    """What a file lacks of ours; of one that is ours as a whole there is nothing to tell."""
+    lacks = [] if target.format == "whole" else find_lacks(document, target.entries)
+    return tuple(lack.label for lack in lacks)
 
 
 def _apply(target: Target, text: str) -> str:
@@ -366,10 +344,3 @@ def _foreign(document: Any, target: Target) -> Any:
 def _bad(path: str, error: BadTextError) -> TellwireError:
     words = f"{path}, line {error.line}, column {error.column}: {error.why}."
     return TellwireError("bad_request", words, "Fix the file first; it was not changed.")
-
-
-def _lines(data: bytes | None) -> list[str]:
-    lines = (data or b"").decode(errors="backslashreplace").splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n\\ No newline at end of file\n"
-    return lines

@@ -11,10 +11,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from tellwire.cli.local.world import ALL, World, expand, find_clients, find_world
-from tellwire.cli.options import json_option
-from tellwire.cli.render import render_json
-from tellwire.cli.render_install import (
+from tellwire.cli.local.render_install import (
     Fetch,
     Item,
     change_kind,
@@ -22,6 +19,9 @@ from tellwire.cli.render_install import (
     render_sizes,
     render_summary,
 )
+from tellwire.cli.local.world import ALL, World, expand, find_clients, find_world
+from tellwire.cli.options import json_option
+from tellwire.cli.render import render_json
 from tellwire.cli.screen import ERR, Screen, find_screen, write
 from tellwire.cli.tables import Column, render_table
 from tellwire.clients import BY_KIND, BY_NAME, CLIENTS, NAMES
@@ -30,8 +30,9 @@ from tellwire.install import downloads
 from tellwire.install.apply import carry_out
 from tellwire.install.check import Report, check
 from tellwire.install.client_program import InstalledClient, complaint, judge, prepare
+from tellwire.install.diffs import render_diff, shorten
 from tellwire.install.former import load_former_records
-from tellwire.install.plan import Change, plan_install, plan_uninstall, render_diff, shorten
+from tellwire.install.plan import Change, plan_install, plan_uninstall
 from tellwire.install.records import load_records
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.views.words import clean, seal

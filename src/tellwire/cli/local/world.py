@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
+import click
 import msgspec
 
 from tellwire.cli.local.shim import shim_command
@@ -52,7 +53,9 @@ def find_world(scope: Scope, *, fixed: bool, plugin: str = "") -> World:
 def find_clients(words: Sequence[str]) -> dict[str, InstalledClient]:
     """Ask them for their versions, all at once; a person at the terminal sees whom we wait for."""
     known = [word for word in words if word in BY_NAME]
-    person = find_screen(ERR).person
+    ctx = click.get_current_context(silent=True)
+    asked_for_json = ctx is not None and ctx.find_root().meta.get("tellwire.json", False)
+    person = find_screen(ERR).person and not asked_for_json
     with ThreadPoolExecutor(max_workers=len(BY_NAME)) as pool:
         asked = {pool.submit(find_version, BY_NAME[word], os.environ): word for word in known}
         waiting: set[Future[InstalledClient]] = set(asked)

@@ -1,11 +1,14 @@
-"""Secrets are not for the screen: a diff of a configuration file shows what changes, and masks its keys.
+"""What a plan changes, line by line, for people. Secrets are not for the screen: they are masked.
 
 Values are masked by the name of their key, or by their own looks. Lines stay lines.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
+
+from tellwire.install.plan import Change
 
 MASK = "********"
 _WORDS = (
@@ -25,6 +28,21 @@ _URL = re.compile(r"(\w+://[^\s/:@\"']+:)[^\s/@\"']+@")
 _PLAIN = ("true", "false", "null", "none")
 
 
+def render_diff(change: Change, *, home: str) -> str:
+    """A unified diff for people; the values of secrets are masked in it."""
+    shown = shorten(change.path, home)
+    before = _lines(change.seen.data)
+    after = _lines(change.after)
+    old = shown if change.seen.data is not None else "/dev/null"
+    new = shown if change.after is not None else "/dev/null"
+    return mask_secrets("".join(difflib.unified_diff(before, after, old, new)))
+
+
+def shorten(path: str, home: str) -> str:
+    """A path as people write it."""
+    return f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path
+
+
 def mask_secrets(text: str) -> str:
     """The text with the values of secrets replaced."""
     text = _NAMED.sub(_masked, text)
@@ -41,3 +59,10 @@ def _masked(found: re.Match[str]) -> str:
     if not inside or inside.lower() in _PLAIN or inside.isdigit() or inside.startswith(("$", "{")):
         return found[0]
     return f"{found[1]}{quote}{MASK}{quote}"
+
+
+def _lines(data: bytes | None) -> list[str]:
+    lines = (data or b"").decode(errors="backslashreplace").splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n\\ No newline at end of file\n"
+    return lines

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from tellwire.cli.render import counted
 from tellwire.cli.screen import Screen
-from tellwire.install.plan import Change, shorten
+from tellwire.install.diffs import shorten
+from tellwire.install.plan import Change
 from tellwire.views.words import clean, wrap
 
 DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}

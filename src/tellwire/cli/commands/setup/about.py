@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from tellwire.cli.commands.broker import replace_broker
 from tellwire.cli.group import WHOLE
 from tellwire.cli.local.holder import reach_broker
-from tellwire.cli.manpage import render_page, render_program_page
+from tellwire.cli.local.manpage import render_page, render_program_page
 from tellwire.cli.options import json_option
 from tellwire.cli.render import counted, render_json, render_pairs
 from tellwire.cli.screen import find_screen, write
