@@ -1,6 +1,6 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference format kills fuzz bench bench-quick clean
+.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference screenshots format kills fuzz bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
@@ -73,6 +73,9 @@ check: dev-setup ## formatting, lint, types, layers, the requirements manifest
 
 reference: dev-setup ## write docs/reference.md from the code
 	@$(BIN)/python scripts/reference.py
+
+screenshots: dev-setup ## write docs/pictures from the console itself
+	@$(BIN)/python -m tests.surfaces.console_pictures
 
 format: dev-setup ## format the code and apply the safe lint fixes
 	@$(BIN)/ruff format .
