@@ -1,6 +1,6 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference man markets release format kills fuzz bench bench-quick clean
+.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference man markets release screenshots format kills fuzz bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
@@ -87,6 +87,9 @@ release: dev-setup ## name the owner, write what follows from it, build wheel an
 
 man: setup ## write the man pages into build/man, from the help
 	@$(BIN)/python scripts/manpages.py build/man
+
+screenshots: dev-setup ## write docs/pictures from the console itself
+	@$(BIN)/python -m tests.surfaces.console_pictures
 
 format: dev-setup ## format the code and apply the safe lint fixes
 	@$(BIN)/ruff format .

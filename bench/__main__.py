@@ -21,6 +21,7 @@ from bench.process import raise_file_limit
 from bench.report import Section, write_json
 from bench.rows.command import measure_commands
 from bench.rows.console import measure_console
+from bench.rows.console_screen import measure_console_screen
 from bench.rows.growth import measure_agents, measure_backlog
 from bench.rows.hook_cost import measure_hook_cost
 from bench.rows.hook_process import measure_hook_processes
@@ -103,6 +104,7 @@ def select(plan: Plan, pattern: str) -> dict[str, Measure]:
 
 _GROUPS: Mapping[str, Measure] = {
     "command": measure_commands,
+    "console-screen": measure_console_screen,
     "memory": measure_memory,
     "growth-agents": measure_agents,
     "growth-backlog": measure_backlog,
@@ -120,7 +122,16 @@ _GROUPS: Mapping[str, Measure] = {
     "reach-beside": measure_reach_beside,
 }
 _NOT_QUICK = frozenset(
-    {"hook-cost", "hook-process", "reach-turn", "reach-idle", "reach-beside", "mcp-start", "mcp-stall"}
+    {
+        "console-screen",
+        "hook-cost",
+        "hook-process",
+        "reach-turn",
+        "reach-idle",
+        "reach-beside",
+        "mcp-start",
+        "mcp-stall",
+    }
 )
 _STORED: Mapping[str, str] = {"stored": "load on a long history", "restart": "kill -9 to first ack"}
 

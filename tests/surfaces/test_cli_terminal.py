@@ -162,6 +162,7 @@ def cases(world: World) -> dict[str, list[Case]]:
     path = str(world.folder / "x")
     sheet = f"printf '{EVIL[:40].encode('unicode_escape').decode()}'"
     return {
+        "tui": [],  # it paints the screen: test_console_screen and integration/test_console
         "send": [Case(["send", "bob", EVIL], evil=False), Case(["send", EVIL, "x"])],
         "chat": [Case(["chat", "evil"], enough=b"EVIL"), Case(["chat", EVIL], types=b"\x04")],
         "needs": [Case(["needs"])],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from tellwire.cli.group import Group
+from tellwire.cli.screen import write
 from tellwire.version import VERSION
 
 EPILOG = """\
@@ -36,11 +37,13 @@ A first conversation:
 
 @click.group(
     cls=Group,
+    invoke_without_command=True,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96},
 )
 @click.version_option(VERSION, prog_name="tellwire")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> int | None:
     """Coding agents that talk to each other.
 
     Agents and programs have names. You send to a name. When the command returns, the message is on disk; it
@@ -48,4 +51,16 @@ def cli() -> None:
 
     In a terminal you act as `operator`; a command that an agent runs acts as that agent. `--as NAME` acts as
     another agent, if that one has no running client. Every command that prints a result has `--json`.
+
+    `tellwire` alone opens the console, if you are at a terminal.
     """
+    if ctx.invoked_subcommand is not None:
+        return None
+    # Imported here for start-up speed: commands do not need it.
+    from tellwire.cli.commands.watching import is_at_terminal, open_console  # noqa: PLC0415
+
+    if is_at_terminal():
+        open_console()
+    else:
+        write(ctx.get_help() + "\n")
+    return 0

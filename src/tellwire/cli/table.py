@@ -35,6 +35,14 @@ PEERS = ("register_peer", "remove_peer", "list_peers")
 AUDIT = ("read_audit", "acknowledge_losses")
 
 SECTIONS: dict[str, tuple[Row, ...]] = {
+    "The console": (
+        Row(
+            "tui",
+            "watching:tui",
+            "Open the console: agents, what needs you, conversations.",
+            ("overview", "watch_feed"),
+        ),
+    ),
     "Messages": (
         Row("send", "messages:send", "Send a message.", ("send_message",)),
         Row("inbox", "messages:inbox", "Take waiting messages, and print them.", INBOX),

@@ -11,6 +11,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from tellwire.protocol.errors import TellwireError
@@ -87,11 +88,21 @@ class BrokerClient:
         self.loop = asyncio.get_running_loop()
         self.calls = PendingCalls()
         self.welcome: Welcome | None = None
+        self._awake_offset_s = 0.0
 
     @property
     def failure(self) -> TellwireError | None:
         """Why the connection is over for good."""
         return self.calls.failure
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection that answers calls."""
+        return self._ready is not None
+
+    def awake(self) -> float:
+        """The broker's clock of awake seconds, by which request ids are dated; as of its last greeting."""
+        return monotonic() + self._awake_offset_s
 
     async def open(self) -> None:
         """Connect, starting the broker if need be, and stay connected.
@@ -195,6 +206,7 @@ class BrokerClient:
         self._connection = connection
         try:
             self.welcome = await connection.greet(self._address.program)
+            self._awake_offset_s = self.welcome.awake - monotonic()
             await self._handlers.on_connected(connection, self.welcome)
             if not connection.alive:  # lost while its last answer was being sent
                 raise TellwireError("unreachable", "The broker went away while joining.")

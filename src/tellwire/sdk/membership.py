@@ -7,7 +7,6 @@ import itertools
 import os
 import secrets
 from collections.abc import Sequence
-from time import monotonic
 from typing import Any
 
 import msgspec
@@ -27,7 +26,6 @@ class Membership:
         self._client: BrokerClient | None = None
         self._beat: asyncio.TimerHandle | None = None
         self._counter = itertools.count(1)
-        self._birth_offset_s = 0.0
         self.registered = Registered(id="", name=profile.name)
         """What the broker said to the last registration; without an id until there was one."""
 
@@ -44,7 +42,7 @@ class Membership:
 
     def new_key(self) -> str:
         """A fresh request id. It begins with the time, so that the broker can tell which are too old."""
-        birth_us = int((monotonic() + self._birth_offset_s) * 1_000_000)
+        birth_us = int(self.client.awake() * 1_000_000)
         return f"{birth_us:x}-{self._profile.session[:8]}{next(self._counter):x}"
 
     def begin(self, client: BrokerClient) -> None:
@@ -57,7 +55,6 @@ class Membership:
 
     async def register(self, connection: BrokerConnection, welcome: Welcome) -> None:
         """Register on a new connection, and send heartbeats on it."""
-        self._birth_offset_s = welcome.awake - monotonic()
         # Coming back it must be the same agent: a farewell may have been lost with the connection.
         profile = msgspec.structs.replace(
             self._profile,

@@ -124,11 +124,20 @@ def go(name: str, *, as_json: bool) -> int:
       tellwire go bob
       tellwire go tester --json
     """
-    words = _child_window(name) or _pane(name)
+    words = place_words(name)
     if as_json:
         write(render_json({"command": words}))
         return 0
     return os.execvp(words[0], words)
+
+
+def place_words(name: str) -> list[str]:
+    """The command that shows an agent's terminal.
+
+    Raises:
+        TellwireError: there is no such agent, or it has no terminal that can be shown.
+    """
+    return _child_window(name) or _pane(name)
 
 
 def _child_window(name: str) -> list[str]:

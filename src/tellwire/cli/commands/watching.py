@@ -1,4 +1,4 @@
-"""The commands that follow: one link, everything that happens, or what agents do."""
+"""The commands that follow: one link, everything that happens, what agents do; and the console."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import os
 import time
 from datetime import datetime
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,16 +20,21 @@ from tellwire.cli.render_records import render_event
 from tellwire.cli.screen import ERR, OUT, SCREEN_WIPED, find_screen, write
 from tellwire.cli.speaking import own_address
 from tellwire.protocol.addresses import LINK, parse_link
+from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.feed import FeedEvent, OverviewPage, Pulse, WatchFeed
 from tellwire.protocol.operations.history import HistoryRecord
 from tellwire.protocol.operations.links import LinkHistory, ListLinks
 from tellwire.sdk.broker_client import BrokerClient
 from tellwire.sdk.watching import Change, Watch
+from tellwire.settings import load_settings
 from tellwire.views.agents import AgentLine, agent_lines, agent_rows, header_line
 from tellwire.views.attention import attention
 from tellwire.views.model import Model, fold
 from tellwire.views.timeline import QUIET, event_line, pulse_line, summary_line
 from tellwire.views.words import wrap
+
+if TYPE_CHECKING:
+    from tellwire.tui.hands import Check
 
 MISSED = "some events were missed; what follows is complete again"
 LAST = 10
@@ -302,3 +308,68 @@ def _agent_words(row: AgentLine) -> str:
     mail = f", {row.pending} waiting" if row.pending else ""
     note = f", {row.note}" if row.note else ""
     return f"{row.name}: {row.state}{mail}{note} ({row.kind}, {row.project})"
+
+
+# -- the console --------------------------------------------------------------------------------------
+
+
+@click.command()
+def tui() -> int:
+    """Open the console: agents, what needs you, conversations.
+
+    `tellwire` alone does the same at a terminal. Press ? there for the keys. It is for you: beneath an agent
+    it is refused.
+
+    \b
+    Examples:
+      tellwire tui
+      NO_COLOR=1 tellwire tui
+    """
+    open_console()
+    return 0
+
+
+def open_console() -> None:
+    """Run it until the person leaves.
+
+    Raises:
+        TellwireError: there is no terminal, Textual is missing, or the broker refuses.
+    """
+    if not is_at_terminal():
+        raise TellwireError(
+            "bad_request",
+            "The console needs a terminal that can move its cursor.",
+            "Elsewhere use `tellwire follow`, which prints lines; `tellwire --help` lists all commands.",
+        )
+    if find_spec("textual") is None:
+        raise TellwireError(
+            "bad_request",
+            "The console needs Textual, which is not installed.",
+            "Install it with `pip install 'tellwire[console]'`; `tellwire --help` lists what works without.",
+        )
+    # Imported here for start-up speed: Textual takes longer than any other command.
+    from tellwire.tui.app import run_console  # noqa: PLC0415
+    from tellwire.tui.hands import Abilities  # noqa: PLC0415
+
+    run_console(load_settings(), Abilities(_go, _check))
+
+
+def is_at_terminal() -> bool:
+    """Whether a person can see and use a console here."""
+    return os.isatty(0) and os.isatty(1) and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _go(name: str) -> list[str]:
+    from tellwire.cli.commands.children import place_words  # noqa: PLC0415 - not before it is needed
+
+    return place_words(name)
+
+
+def _check() -> list[Check]:
+    from tellwire.cli.commands.setup.doctor import find_checks  # noqa: PLC0415 - as above
+    from tellwire.tui.hands import Check  # noqa: PLC0415 - as above
+
+    checks, _ = find_checks(None)
+    rank = ("fail", "warn", "ok")
+    found = [Check(each.level, each.about, each.words, each.advice) for each in checks]
+    return sorted(found, key=lambda each: rank.index(each.level))
