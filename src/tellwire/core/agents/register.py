@@ -362,6 +362,7 @@ def decide_forget_absent(state: State, _command: ForgetAbsent, context: Context)
         AgentForgotten(agent.id)
         for agent in state.agents.values()
         if not agent.online
+        and not agent.machine
         and agent.gone_at < context.now - after_s
         and agent.gone_awake < context.awake - after_s
         and not agent.pending
@@ -380,6 +381,8 @@ def apply_forgotten(state: State, event: AgentForgotten) -> None:
         return
     if state.names.get(agent.name.lower()) == agent.id:
         del state.names[agent.name.lower()]
+    if agent.machine and (machine := state.machines.get(agent.machine)) is not None:
+        machine.agents.pop(agent.there, None)
     state.former = {name: bearer for name, bearer in state.former.items() if bearer != agent.id}
     forget_asker(state, agent.id)
     for topic in agent.topics:
@@ -398,7 +401,9 @@ def decide_start_broker(state: State, command: StartBroker, context: Context) ->
 def apply_broker_started(state: State, _event: BrokerStarted) -> None:
     """Nobody is connected to a broker that has just begun. Old leases wait for their session's word."""
     state.epoch = state.seq
+    for machine in state.machines.values():
+        machine.online = False  # until it is heard
     for agent in state.agents.values():
-        if agent.online:
+        if agent.online and not agent.machine:
             agent.online, agent.offline_reason = False, "restart"
             agent.gone_at, agent.gone_awake = state.now, state.awake

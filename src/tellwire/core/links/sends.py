@@ -88,7 +88,7 @@ def _send_on(
     status: SendStatus = "sent"
     why = ""
     if link.direct and len(reached.recipients) == 1:
-        status, told, why = status_of(reached.recipients[0], context)
+        status, told, why = status_of(state, reached.recipients[0], context)
         note = f"{note} {told}".strip()
     sent = Sent(
         id=message_id,

@@ -31,6 +31,14 @@ from tellwire.protocol.operations.links import (
     ResumeLink,
 )
 from tellwire.protocol.operations.listeners import Listen, MarkCheckpoint, Unlisten
+from tellwire.protocol.operations.machines import (
+    ListMachines,
+    PairMachine,
+    RemoveMachine,
+    RenameMachine,
+    SetTrust,
+    ShowMachine,
+)
 from tellwire.protocol.operations.messages import (
     ClaimMessages,
     ConfirmMessages,
@@ -89,6 +97,12 @@ AnyOperation: TypeAlias = (
     | Listen
     | Unlisten
     | MarkCheckpoint
+    | ListMachines
+    | ShowMachine
+    | PairMachine
+    | RenameMachine
+    | SetTrust
+    | RemoveMachine
     | GetMessage
     | ExplainMessage
     | ReadThread
