@@ -251,7 +251,7 @@ class OutItem(msgspec.Struct, gc=False, array_like=True):
     kind: str
     seq: int
     """The event that it comes from; of a message, the message."""
-    tag: bytes
+    tag: bytes = b""
     size: int = 0
     agents: list[str] = []
     """The recipients, or of receipts the one recipient, by their ids here."""
@@ -296,7 +296,8 @@ class Machine(msgspec.Struct, kw_only=True):
     roster: int = 0
     """The number of its roster that we hold."""
     told: int = 0
-    """The number of our roster that was last put on the lane."""
+    """The number of our roster that was last put on the lane, and of the item."""
+    told_item: int = 0
     inc: int = 1
     sent: int = 0
     """The number of the newest item of our lane to it."""

@@ -1,1 +1,1 @@
-"""Other machines in the running broker: the engine on one side, federation on the other."""
+"""Connects the engine with federation: what was committed goes out, what comes in is submitted."""

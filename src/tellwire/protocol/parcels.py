@@ -87,10 +87,10 @@ class Message(Item, frozen=True, array_like=True, tag="message"):
 
 
 class Withdraw(Item, frozen=True, array_like=True, tag="withdraw"):
-    """A message whose time is over: it expires where it was not handed over yet."""
+    """Messages whose time is over: they expire where they were not handed over yet."""
 
-    seq: int
-    recipients: list[str]
+    seqs: list[int]
+    recipient: str
 
 
 class Receipts(Item, frozen=True, array_like=True, tag="receipts"):

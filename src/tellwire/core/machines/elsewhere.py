@@ -77,9 +77,7 @@ def why_not_sent(state: State, agent: Agent, size: int) -> TellwireError | None:
     if "message" not in machine.knows:
         return TellwireError("machine_too_old", f"{machine.label} takes no messages.")
     if len(machine.out) >= OUT_ITEMS_MAX or machine.out_bytes + size > OUT_BYTES_MAX:
-        return TellwireError(
-            "machine_full", f"{len(machine.out)} items wait for {machine.label} already."
-        )
+        return TellwireError("machine_full", f"{len(machine.out)} items wait for {machine.label} already.")
     return None
 
 

@@ -42,11 +42,11 @@ from tellwire.protocol.events.machines import (
     MessagesRefused,
     ParcelsAcked,
     ParcelTaken,
+    ReceiptGiven,
     ReceiptsTaken,
     RemoteAgentTold,
     RosterTaken,
     RosterTold,
-    ReceiptGiven,
 )
 from tellwire.protocol.ids import format_id
 from tellwire.protocol.machines import remote_name
@@ -129,9 +129,15 @@ def decide_note_machine(state: State, command: NoteMachine, _context: Context) -
 
 
 def decide_tell_roster(state: State, command: TellRoster, _context: Context) -> Decision:
-    """Tell these machines who is here."""
-    paired = [each for each in command.machines if each in state.machines and state.machines[each].is_paired]
-    return Decision(None, [RosterTold(paired)]) if paired else Decision()
+    """Tell these machines who is here; a roster that waits for one is filled when it leaves."""
+    told = [
+        machine.id
+        for each in command.machines
+        if (machine := state.machines.get(each)) is not None
+        and machine.is_paired
+        and (machine.online or machine.told_item not in machine.out)
+    ]
+    return Decision(None, [RosterTold(told)]) if told else Decision()
 
 
 # -- items ----------------------------------------------------------------------------------------------
@@ -273,18 +279,17 @@ class Inbound:
         self.post.add(ItemRefused(self._machine.id, seq, recipient[:64], code, note))
 
     def _withdraw(self, item: Withdraw) -> None:
-        for recipient in item.recipients[: self._context.limits.recipients_max]:
-            agent = self._state.agents.get(recipient)
+        agent = self._state.agents.get(item.recipient)
+        for origin in item.seqs[: self._context.limits.ids_max]:
             if agent is None or agent.machine:
-                self._refuse(item.seq, recipient, "unknown_agent", "There is no such agent any more.")
+                self._refuse(origin, item.recipient, "unknown_agent", "There is no such agent any more.")
                 continue
-            handed = [self._is_from(receipt, item.seq) for receipt in agent.leased.values()]
-            waiting = [seq for seq, receipt in agent.pending.items() if self._is_from(receipt, item.seq)]
+            waiting = [seq for seq, receipt in agent.pending.items() if self._is_from(receipt, origin)]
             if waiting:
                 shown = [seq for seq in waiting if agent.pending[seq].seen_by]
                 self.post.add(MessagesExpired(agent.id, waiting, shown))
-            elif not any(handed):
-                self.post.add(ReceiptGiven(self._machine.id, agent.id, item.seq, "expired"))
+            elif not any(self._is_from(receipt, origin) for receipt in agent.leased.values()):
+                self.post.add(ReceiptGiven(self._machine.id, agent.id, origin, "expired"))
 
     def _is_from(self, receipt: Receipt, origin: int) -> bool:
         sender = self._state.agents.get(receipt.sender)
@@ -324,7 +329,7 @@ class Inbound:
         self.post.add(MessagesRefused(agent.id, [item.seq], code, note))
         self._tell_sender(agent, item.seq, f"{self._machine.label} says: {note or code}", shown=False)
 
-    def _tell_sender(self, agent: Agent, seq: int, why: str, shown: bool) -> None:  # noqa: FBT001
+    def _tell_sender(self, agent: Agent, seq: int, why: str, shown: bool) -> None:
         header = self._context.header(seq)
         sender = None if header is None else self._state.agents.get(header.sender)
         if sender is None or sender.machine:
@@ -347,7 +352,12 @@ class Inbound:
                 continue
             if known.pending or known.leased or self._is_awaited(known):
                 gone = RemoteAgent(
-                    there, known.name.partition(":")[2], known.kind, known.group, [], online=False,
+                    there,
+                    known.name.partition(":")[2],
+                    known.kind,
+                    known.group,
+                    [],
+                    online=False,
                     offline_reason=GONE,
                 )
                 if is_news(state, machine, gone):
@@ -377,4 +387,3 @@ def _is_json(item: Message) -> bool:
     except (msgspec.DecodeError, RecursionError, TellwireError):
         return False
     return True
-

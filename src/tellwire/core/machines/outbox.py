@@ -9,7 +9,7 @@ became of a message from elsewhere goes back the same way. Replaying the journal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import inf
 
 from tellwire.core.state import Agent, Machine, OutItem, Receipt, State
@@ -29,28 +29,18 @@ from tellwire.protocol.parcels import ZERO, make_tag, next_mark
 
 RECEIVED, DELIVERED, WITHDRAWN = "received", "delivered", "withdrawn"
 MESSAGE, WITHDRAW, RECEIPTS, REFUSED, ROSTER = "message", "withdraw", "receipts", "refused", "roster"
+ROSTER_BYTES_MAX = 60 << 10
+"""A roster is cut to this."""
 ITEM_BYTES = 64
 """What an item counts against the bound of an outbox besides its body."""
 
 
-def put(
-    state: State,
-    machine: Machine | None,
-    kind: str,
-    *,
-    seq: int,
-    digest: str = "",
-    size: int = 0,
-    agents: Sequence[str] = (),
-    word: str = "",
-    seqs: Sequence[int] = (),
-    note: str = "",
-) -> None:
+def put(state: State, machine: Machine | None, item: OutItem, digest: str = "") -> None:
     """Give one more thing the next number of the lane to a machine."""
     if machine is None or not machine.is_paired:
         return
-    tag = make_tag(kind, seq, state.now, digest)
-    item = OutItem(kind, seq, tag, size + ITEM_BYTES, list(agents), word, list(seqs), note)
+    item.tag = make_tag(item.kind, item.seq, state.now, digest)
+    item.size += ITEM_BYTES
     machine.sent += 1
     machine.out[machine.sent] = item
     machine.out_bytes += item.size
@@ -66,15 +56,8 @@ def note_queued(state: State, event: MessageQueued) -> None:
         if machine := state.agents[agent_id].machine:
             machines.setdefault(machine, []).append(agent_id)
     for machine, agents in machines.items():
-        put(
-            state,
-            state.machines.get(machine),
-            MESSAGE,
-            seq=state.seq,
-            digest=event.digest,
-            size=event.size,
-            agents=agents,
-        )
+        item = OutItem(MESSAGE, state.seq, size=event.size, agents=agents)
+        put(state, state.machines.get(machine), item, event.digest)
 
 
 def note_receipts(
@@ -86,17 +69,8 @@ def note_receipts(
         if receipt.origin and (sender := state.agents.get(receipt.sender)) is not None and sender.machine:
             machines.setdefault(sender.machine, []).append(receipt.origin)
     for machine, seqs in machines.items():
-        put(
-            state,
-            state.machines.get(machine),
-            RECEIPTS,
-            seq=state.seq,
-            digest=word,
-            agents=[agent.id],
-            word=word,
-            seqs=seqs,
-            note=evidence,
-        )
+        item = OutItem(RECEIPTS, state.seq, agents=[agent.id], word=word, seqs=seqs, note=evidence)
+        put(state, state.machines.get(machine), item, word)
 
 
 def apply_roster_told(state: State, event: RosterTold) -> None:
@@ -107,37 +81,28 @@ def apply_roster_told(state: State, event: RosterTold) -> None:
 
 
 def tell_roster(state: State, machine: Machine) -> None:
-    """Put our roster on the lane to a machine."""
+    """Put our roster on the lane to a machine; one that is still there is void by now."""
+    before = machine.out.get(machine.told_item)
+    if before is not None:
+        machine.out_bytes -= before.size - ITEM_BYTES
+        before.size = ITEM_BYTES
     machine.told += 1
-    put(state, machine, ROSTER, seq=state.seq)
+    put(state, machine, OutItem(ROSTER, state.seq, size=ROSTER_BYTES_MAX, word=str(machine.told)))
+    machine.told_item = machine.sent
 
 
 def apply_item_refused(state: State, event: ItemRefused) -> None:
     """The machine that sent it is told."""
     if event.seq:
-        put(
-            state,
-            state.machines.get(event.machine),
-            REFUSED,
-            seq=state.seq,
-            word=event.code,
-            agents=[event.recipient],
-            seqs=[event.seq],
-            note=event.note,
-        )
+        item = OutItem(REFUSED, state.seq, agents=[event.recipient], word=event.code, seqs=[event.seq])
+        item.note = event.note
+        put(state, state.machines.get(event.machine), item)
 
 
 def apply_receipt_given(state: State, event: ReceiptGiven) -> None:
     """It is told how far the message got; if it was told of an end before, that one stands."""
-    put(
-        state,
-        state.machines.get(event.machine),
-        RECEIPTS,
-        seq=state.seq,
-        agents=[event.agent],
-        word=event.state,
-        seqs=[event.seq],
-    )
+    item = OutItem(RECEIPTS, state.seq, agents=[event.agent], word=event.state, seqs=[event.seq])
+    put(state, state.machines.get(event.machine), item)
 
 
 # -- our receipts of what we sent -----------------------------------------------------------------------
@@ -194,7 +159,7 @@ def apply_withdrawn(state: State, event: MessagesWithdrawn) -> None:
         _hand_over(state, agent, seq, WITHDRAWN)
     agent.earliest = min((receipt.deadline for receipt in agent.pending.values()), default=inf)
     machine = state.machines.get(agent.machine)
-    put(state, machine, WITHDRAW, seq=state.seq, agents=[agent.id], seqs=event.seqs)
+    put(state, machine, OutItem(WITHDRAW, state.seq, agents=[agent.id], seqs=event.seqs))
 
 
 def apply_messages_refused(state: State, event: MessagesRefused) -> None:
@@ -227,9 +192,11 @@ def apply_incarnation(state: State, event: IncarnationBegun) -> None:
         return
     waiting = list(machine.out.values())
     machine.inc, machine.sent, machine.acked, machine.acked_mark = event.inc, 0, 0, ZERO
-    machine.out, machine.out_bytes = {}, 0
+    machine.out, machine.out_bytes, machine.told_item = {}, 0, 0
     for item in [*_offered_again(state, machine, waiting), *waiting]:
         item.repeat = item.repeat or item.kind == MESSAGE
+        if item.kind == ROSTER:
+            item.size = ITEM_BYTES  # another one follows
         machine.sent += 1
         machine.out[machine.sent] = item
         machine.out_bytes += item.size
@@ -237,7 +204,7 @@ def apply_incarnation(state: State, event: IncarnationBegun) -> None:
 
 
 def _offered_again(state: State, machine: Machine, waiting: list[OutItem]) -> list[OutItem]:
-    """Items for the messages that the other machine had, or may have had, and of whose end it has not told."""
+    """Items for messages that the other machine had, or may have had, and of whose end it has not told."""
     known = {(item.seq, agent) for item in waiting if item.kind == MESSAGE for agent in item.agents}
     messages: dict[int, list[Agent]] = {}
     withdrawn: list[OutItem] = []

@@ -173,7 +173,7 @@ def _check_card(card: Card) -> None:
     if card.speaks[0] > SPEAKS[1] or card.speaks[1] < SPEAKS[0]:
         raise TellwireError(
             "machine_too_old",
-            f"It speaks version {card.speaks[0]} to {card.speaks[1]}, this machine {SPEAKS[0]} to {SPEAKS[1]}.",
+            f"It speaks versions {card.speaks[0]} to {card.speaks[1]}, we {SPEAKS[0]} to {SPEAKS[1]}.",
             "Upgrade tellwire on the older of the two.",
         )
 
@@ -185,9 +185,10 @@ def _check_free(state: State, label: str, machine: str, here: str) -> None:
         TellwireError: `label_taken`, with one that is free.
     """
     taken = {*state.labels, (state.here_label or here).lower()}
-    if state.labels.get(label.lower(), machine) == machine and label.lower() != (
-        state.here_label or here
-    ).lower():
+    if (
+        state.labels.get(label.lower(), machine) == machine
+        and label.lower() != (state.here_label or here).lower()
+    ):
         return
     number = 2
     while f"{label}-{number}".lower() in taken:
@@ -260,7 +261,9 @@ def decide_remove_machine(state: State, operation: RemoveMachine, context: Conte
         if sender is not None and not sender.machine:
             ids = ", ".join(format_id("m", seq) for seq in seqs[:NAMED_MAX])
             more = f" and {len(seqs) - NAMED_MAX} more" if len(seqs) > NAMED_MAX else ""
-            post.tell(sender, f"The machine {machine.label} was removed: {ids}{more} will not be read.", "lost")
+            post.tell(
+                sender, f"The machine {machine.label} was removed: {ids}{more} will not be read.", "lost"
+            )
     record = record_of(state, _updated(state, MachineRemoved(machine.id)), context)
     return Decision(record, post.events, post.texts)
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tellwire.core.agents.visibility import OPEN, policy_of
 from tellwire.core.limits import Limits
+from tellwire.core.machines.outbox import ROSTER_BYTES_MAX
 from tellwire.core.state import Agent, Machine, State
 from tellwire.protocol.addresses import OPERATOR, is_name, is_reserved
 from tellwire.protocol.errors import TellwireError
@@ -45,7 +48,12 @@ def our_roster(state: State, machine: Machine) -> list[RemoteAgent]:
     """All that a machine may see of us, those who are here first."""
     seen = [agent for agent in state.agents.values() if may_see(state, machine, agent)]
     seen.sort(key=lambda agent: not agent.online)
-    return [described(agent) for agent in seen[:ROSTER_MAX]]
+    told, size = [described(agent) for agent in seen[:ROSTER_MAX]], 0
+    for place, agent in enumerate(told):
+        size += len(msgspec.msgpack.encode(agent))
+        if size > ROSTER_BYTES_MAX:
+            return told[:place]
+    return told
 
 
 def described(agent: Agent) -> RemoteAgent:

@@ -402,9 +402,7 @@ def statuses_of(
         final = settled.get(agent_id)
         if agent is not None and receipt is not None and agent.machine:
             why = why_there(state, agent, receipt)
-            recipients.append(
-                RecipientStatus(name=name, state=state_there(receipt), at=header.at, why=why)
-            )
+            recipients.append(RecipientStatus(name=name, state=state_there(receipt), at=header.at, why=why))
         elif agent is not None and receipt is not None:
             word = "delivered" if receipt.lease else "pending"
             why = waiting.why(agent, header.seq, receipt, header.at)

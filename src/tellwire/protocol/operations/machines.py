@@ -18,7 +18,7 @@ class MachineRecord(Reply, frozen=True, kw_only=True):
     id: str
     label: str
     status: str
-    """`online`, `unreachable` (nothing was heard for long), `paired` (nothing was ever heard) or `removed`."""
+    """`online`, `unreachable` (silent for long), `paired` (never heard yet) or `removed`."""
     trust: str = "own"
     by: str = ""
     """The label of the machine that introduced it."""
