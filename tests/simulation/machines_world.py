@@ -392,6 +392,7 @@ class World:
         while self.clock < end:
             self.step(1.0)
             for host in self.hosts:
+                host.expire()
                 for program in host.programs:
                     program.confirm(100)
             if self.is_settled():

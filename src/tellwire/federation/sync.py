@@ -22,15 +22,15 @@ from tellwire.core.context import (
     Way,
 )
 from tellwire.core.state import Machine
-from tellwire.federation.exchange import Exchange
+from tellwire.federation.exchange import Exchange, Heard
 from tellwire.federation.ports import BLOB_BYTES_MAX, Broker, Carrier, Seal
 from tellwire.protocol.events.machines import ParcelsRefused
 from tellwire.protocol.parcels import (
+    FOLLOWS,
     WINDOW_ITEMS_MAX,
-    AnyItem,
     Message,
+    Parcel,
     Receipts,
-    Unknown,
     format_item,
     format_parcel,
     next_mark,
@@ -171,15 +171,14 @@ class Sync:
             log.warning("the store here or on %s was put back to an older copy", machine.label)
             self._broker.submit(BeginIncarnation(machine.id, heard.begin))
         if heard.items:
-            self._hand_on(machine, parcel.inc, heard.first, heard.base, heard.items)
+            self._hand_on(machine, parcel, heard)
         elif heard.answer or pair.exchange.has_to_speak(machine):
             self._flush(pair, machine, speak=True)
 
-    def _hand_on(
-        self, machine: Machine, inc: int, first: int, base: bytes, items: Sequence[AnyItem | Unknown]
-    ) -> None:
+    def _hand_on(self, machine: Machine, parcel: Parcel, heard: Heard) -> None:
         """Submit items in runs: each kind that the next ones may depend on is decided by itself."""
-        start, mark = 0, base
+        items, start, mark = heard.items, 0, heard.base
+        follows = bool(parcel.flags & FOLLOWS)
         while start < len(items):
             stop = start + 1
             if isinstance(items[start], Message | Receipts):
@@ -187,7 +186,9 @@ class Sync:
                 while stop < len(items) and type(items[stop]) is kind:
                     stop += 1
             run = list(items[start:stop])
-            self._broker.submit(TakeItems(machine.id, inc, first + start, mark, run))
+            self._broker.submit(
+                TakeItems(machine.id, parcel.inc, heard.first + start, mark, run, follows=follows)
+            )
             for item in run:
                 mark = next_mark(mark, item.tag)
             start = stop
