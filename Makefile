@@ -36,7 +36,7 @@ up: setup ## run the broker in the foreground
 
 test-setup:
 	@PYTHON='$(PYTHON)' scripts/setup dev zsh tmux
-	@scripts/setup-debs openssh-server openssh-client sudo cron
+	@scripts/setup-debs openssh-server openssh-client sudo cron redis-server
 	@scripts/setup-wheels
 
 # Six at a time on two cores: the tests of processes wait more than they work. All tests of a file run in one

@@ -33,6 +33,10 @@ def main() -> None:
             code = EXIT_INTERRUPTED
         if code is not None:
             os._exit(code)  # all is written; taking the interpreter down takes longer than the call
+    if argv == ["machine", "wire"]:
+        from tellwire.relay.wire import main as wire  # noqa: PLC0415 - as above: it passes bytes, and stays
+
+        os._exit(wire())
     from tellwire.cli.app import cli  # noqa: PLC0415 - as above
 
     code = cli.run(argv)

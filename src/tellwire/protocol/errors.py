@@ -78,6 +78,9 @@ ERRORS: dict[str, ErrorRow] = {
     "not_paired": ErrorRow(403, 77, "Pair it first, with `tellwire machine add` or `invite`."),
     "not_across_machines": ErrorRow(400, 64, "Ask that agent in a message, or do it on its own machine."),
     "carrier_unreachable": ErrorRow(503, 69, "See `tellwire machine show` for the carrier's own words."),
+    "identity_copied": ErrorRow(
+        409, 75, "Give this home a new identity with `tellwire machine renew`, then pair it again."
+    ),
     # the broker and its disk
     "storage_full": ErrorRow(
         507, 74, "Free disk space; the broker then continues automatically. Nothing was stored."
