@@ -33,6 +33,7 @@ from tellwire.protocol.operations.links import (
 from tellwire.protocol.operations.listeners import Listen, MarkCheckpoint, Unlisten
 from tellwire.protocol.operations.machines import (
     ListMachines,
+    MachineCard,
     PairMachine,
     RemoveMachine,
     RenameMachine,
@@ -99,6 +100,7 @@ AnyOperation: TypeAlias = (
     | MarkCheckpoint
     | ListMachines
     | ShowMachine
+    | MachineCard
     | PairMachine
     | RenameMachine
     | SetTrust
