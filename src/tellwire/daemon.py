@@ -35,7 +35,6 @@ from tellwire.children.launcher import Launcher, LaunchTimes
 from tellwire.core.agents.speaking import Identity
 from tellwire.core.mail import framing
 from tellwire.core.operator.person import is_operator
-from tellwire.machines.federating import Federation
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import Done
 from tellwire.protocol.operations.asking import AskAgent
@@ -43,7 +42,6 @@ from tellwire.protocol.operations.audit import AcknowledgeLosses
 from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, Diagnose, StopBroker
 from tellwire.protocol.operations.children import SpawnAgent
 from tellwire.protocol.operations.history import PurgeHistory
-from tellwire.protocol.operations.machines import MachineCard
 from tellwire.sessions.diagnosis import Diagnostician
 from tellwire.settings import Settings
 from tellwire.store.losses import acknowledge_losses, find_losses
@@ -177,7 +175,6 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
     keeping = _make_housekeeping(engine, journal, settings, times)
     server, doors = _make_doors(engine, settings, times)
     launcher, asking = _make_children(engine, server, settings, times)
-    federation = _make_federation(engine, journal, server, settings)
     stop = asyncio.Event()
     _answer_for_broker(engine, server, settings, losses, stop)
     _answer_diagnoses(engine, journal, doors, settings)
@@ -198,7 +195,6 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
         others=(losses.beat, space.beat),
     )
     keeping.after_commit()
-    federation.start()
     async with asyncio.TaskGroup() as tasks:
         works = (ticker.run(), doors.listen(), launcher.watch(), ownership.watch(settings.beat_s))
         running = [tasks.create_task(work) for work in (*works, _warm_up(times.warm_up_s))]
@@ -208,7 +204,6 @@ async def _serve(settings: Settings, ownership: Ownership, ready: Callable[[], N
             task.cancel()
     log.info("broker stops")
     ownership.close()
-    await federation.stop()
     server.dismiss_all()
     await doors.shims.drain()
     ticker.note_refusals()
@@ -329,16 +324,6 @@ def _make_children(
     engine.handlers.defer(SpawnAgent, launcher.begin)
     engine.handlers.defer(AskAgent, asking.begin)
     return launcher, asking
-
-
-def _make_federation(
-    engine: Engine, journal: SqliteJournal, server: Server, settings: Settings
-) -> Federation:
-    late = LateAnswers(engine, engine.refusals)
-    federation = Federation(engine, engine.commits, journal, server.connections, late, settings.home)
-    server.add_door("wire", federation.door)
-    engine.handlers.defer(MachineCard, federation.begin_card)
-    return federation
 
 
 def _answer_diagnoses(

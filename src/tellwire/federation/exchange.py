@@ -25,9 +25,9 @@ lane, once: what it was told before may be what was lost. A lower incarnation is
 answered: silence would leave both sides waiting.
 
 **Time.** All times are of the clock that is passed in. What is not acknowledged is sent again after four
-round trips, at least a second, doubling up to a minute; on every connection of the carrier; and when the other
-says that something is missing, at most once a second, because that word may be replayed too. With nothing
-else to say a beat goes every 30 seconds; while nobody answers, ever more rarely.
+round trips, at least a second, doubling up to a minute; on every connection of the carrier; and when the
+other says that something is missing, at most once a second, because that word may be replayed too. With
+nothing else to say a beat goes every 30 seconds; while nobody answers, ever more rarely.
 """
 
 from __future__ import annotations

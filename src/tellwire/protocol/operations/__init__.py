@@ -33,7 +33,6 @@ from tellwire.protocol.operations.links import (
 from tellwire.protocol.operations.listeners import Listen, MarkCheckpoint, Unlisten
 from tellwire.protocol.operations.machines import (
     ListMachines,
-    MachineCard,
     PairMachine,
     RemoveMachine,
     RenameMachine,
@@ -100,7 +99,6 @@ AnyOperation: TypeAlias = (
     | MarkCheckpoint
     | ListMachines
     | ShowMachine
-    | MachineCard
     | PairMachine
     | RenameMachine
     | SetTrust

@@ -123,24 +123,3 @@ class RemoveMachine(Operation[MachineRecord], frozen=True, kw_only=True):
     callers: ClassVar[frozenset[str]] = PEOPLE
     surfaces: ClassVar[frozenset[str]] = SURFACES
     machine: str
-
-
-class SignedCard(Reply, frozen=True, kw_only=True):
-    """The card of this machine, signed, to be given to another one."""
-
-    card: bytes
-    id: str
-    label: str
-    words: str
-    """Six words that stand for its identity."""
-
-
-class MachineCard(Operation[SignedCard], frozen=True, kw_only=True):
-    """Get the signed card of this machine. The first call gives the machine its identity."""
-
-    reply = SignedCard
-    runs = "deferred"
-    callers: ClassVar[frozenset[str]] = PEOPLE
-    surfaces: ClassVar[frozenset[str]] = SURFACES
-    label: str = ""
-    """Left out: the label that it has, or the first part of the host name."""
