@@ -61,7 +61,7 @@ class Connector:
 
     def connect(self, machine: Machine, receive: Receive, up: Up) -> Sequence[MemoryCarrier]:
         end = self._host.wires[machine.id].ends[self._host.id]
-        self._host.plugged.append((end, receive, lambda is_up, why: up("memory", is_up, why)))
+        self._host.plugged.append((end, receive, lambda is_up, why: up(0, is_up, why)))
         return [end]
 
     def disconnect(self, machine: str) -> None:
@@ -216,7 +216,9 @@ class Program:
     def is_ready(self) -> bool:
         return self.port is not None and self.port.caller.kind == "agent"
 
-    def send(self, to: str | list[str], body: str, *, ttl_s: float | None = None, re: str | None = None) -> None:
+    def send(
+        self, to: str | list[str], body: str, *, ttl_s: float | None = None, re: str | None = None
+    ) -> None:
         assert self.port is not None and self.life is not None  # noqa: PT018
         self.number += 1
         self.asked[self.number] = SendMessage(to=to, body=body, ttl_s=ttl_s, re=re)
@@ -319,7 +321,11 @@ class World:
 
     def mishap(self, *, put_back: bool = False) -> None:
         """Something goes wrong, or right again."""
-        host, wire, draw = self.random.choice(self.hosts), self.random.choice(self.wires), self.random.random()
+        host, wire, draw = (
+            self.random.choice(self.hosts),
+            self.random.choice(self.wires),
+            self.random.random(),
+        )
         if draw < 0.2:
             fate = self.random.choice(("before", "after"))
             host.tap.fate = lambda: fate
@@ -392,6 +398,7 @@ class World:
         while self.clock < end:
             self.step(1.0)
             for host in self.hosts:
+                host.expire()
                 for program in host.programs:
                     program.confirm(100)
             if self.is_settled():
@@ -451,7 +458,12 @@ class World:
                 continue
             agent = agents[event.agent]
             there = self.host_of(agent.machine)
-            seen = {(each.agent, seq) for _, each in there.events() if isinstance(each, MessagesRead) for seq in each.seqs}
+            seen = {
+                (each.agent, seq)
+                for _, each in there.events()
+                if isinstance(each, MessagesRead)
+                for seq in each.seqs
+            }
             taken = {each.origin: seq for seq, each in there.events() if is_from(each, host, there)}
             for seq in event.seqs:
                 assert (agent.there, taken.get(seq)) in seen, f"{seq} is called read and is not"
@@ -459,7 +471,9 @@ class World:
 
 def is_from(event: object, host: Host, there: Host) -> bool:
     return (
-        isinstance(event, MessageQueued) and event.origin > 0 and event.sender_name.startswith(f"{host.label}:")
+        isinstance(event, MessageQueued)
+        and event.origin > 0
+        and event.sender_name.startswith(f"{host.label}:")
     )
 
 

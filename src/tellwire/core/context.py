@@ -326,6 +326,8 @@ class TakeItems(msgspec.Struct, frozen=True):
     base: bytes
     """The mark of the lane before them."""
     items: list[AnyItem | Unknown]
+    follows: bool = False
+    """Their incarnation was begun because ours was."""
 
 
 class NoteAcked(msgspec.Struct, frozen=True):

@@ -299,6 +299,8 @@ class Machine(msgspec.Struct, kw_only=True):
     """The number of our roster that was last put on the lane, and of the item."""
     told_item: int = 0
     inc: int = 1
+    follows: bool = False
+    """This incarnation was begun because the other machine began one."""
     sent: int = 0
     """The number of the newest item of our lane to it."""
     acked: int = 0

@@ -20,13 +20,14 @@ one side holds what the other never sent, or lacks what it had acknowledged. The
     number, ask, and believe only an answer that echoes it, compared with what was acknowledged *when the
     number was taken*. If more was acknowledged meanwhile, the doubt begins anew.
 With proof our lane begins a new incarnation: everything that is not acknowledged, or that nobody has read, is
-numbered anew and offered again, marked as a repeat. A lower incarnation is never taken again, but it is
+numbered anew and offered again, marked as a repeat. The other side answers with a new incarnation of its own
+lane, once: what it was told before may be what was lost. A lower incarnation is never taken again, but it is
 answered: silence would leave both sides waiting.
 
 **Time.** All times are of the clock that is passed in. What is not acknowledged is sent again after four
-round trips, at least a second, doubling up to a minute; on every connection of the carrier; and when the other
-says that something is missing, at most once a second, because that word may be replayed too. With nothing
-else to say a beat goes every 30 seconds; while nobody answers, ever more rarely.
+round trips, at least a second, doubling up to a minute; on every connection of the carrier; and when the
+other says that something is missing, at most once a second, because that word may be replayed too. With
+nothing else to say a beat goes every 30 seconds; while nobody answers, ever more rarely.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from typing import NamedTuple
 from tellwire.core.state import Machine
 from tellwire.protocol.parcels import (
     ANSWER,
+    FOLLOWS,
     GO_BACK,
     ITEMS_MAX,
     PARCEL_BYTES_MAX,
@@ -278,7 +280,8 @@ class Exchange:
         mark = machine.acked_mark
         for number in range(machine.acked + 1, numbers.start if numbers else machine.acked + 1):
             mark = next_mark(mark, machine.out[number].tag)
-        flags = (GO_BACK if self._is_missing else 0) | (ANSWER if beat or self._must_ask else 0)
+        flags = FOLLOWS if machine.follows else 0
+        flags |= (GO_BACK if self._is_missing else 0) | (ANSWER if beat or self._must_ask else 0)
         return Parcel(
             speaks=machine.speaks,
             inc=machine.inc,

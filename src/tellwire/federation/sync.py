@@ -22,15 +22,15 @@ from tellwire.core.context import (
     Way,
 )
 from tellwire.core.state import Machine
-from tellwire.federation.exchange import Exchange
+from tellwire.federation.exchange import Exchange, Heard
 from tellwire.federation.ports import BLOB_BYTES_MAX, Broker, Carrier, Seal
 from tellwire.protocol.events.machines import ParcelsRefused
 from tellwire.protocol.parcels import (
+    FOLLOWS,
     WINDOW_ITEMS_MAX,
-    AnyItem,
     Message,
+    Parcel,
     Receipts,
-    Unknown,
     format_item,
     format_parcel,
     next_mark,
@@ -58,8 +58,9 @@ class Pair:
         self.id = machine.id
         self.exchange = Exchange(machine, now, random)
         self.carriers: list[Carrier] = []
-        self.up: dict[str, bool] = {}
-        self.problems: dict[str, str] = {}
+        self.up: dict[int, bool] = {}
+        """By the place of a carrier."""
+        self.problems: dict[int, str] = {}
         self.heard_awake = -1.0
         """When it was last heard, on the awake clock; below 0 if it was not in this life."""
         self.heard_at = 0.0
@@ -71,7 +72,7 @@ class Pair:
 
     def carrier(self) -> Carrier | None:
         """The first that is up."""
-        return next((each for each in self.carriers if self.up.get(each.name)), None)
+        return next((each for place, each in enumerate(self.carriers) if self.up.get(place)), None)
 
 
 class Sync:
@@ -94,28 +95,30 @@ class Sync:
 
     # -- who is paired --------------------------------------------------------------------------------
 
-    def follow(self) -> tuple[list[str], list[str]]:
-        """Go by the state: which machines are new, and which are gone."""
+    def follow(self) -> list[str]:
+        """Go by the state: machines that are new or changed; those that are gone are returned.
+
+        Raises:
+            OSError: the seal cannot save its keys.
+        """
         now = self._broker.monotonic()
-        paired = {
-            machine.id: machine for machine in self._broker.state.machines.values() if machine.is_paired
-        }
+        paired = {each.id: each for each in self._broker.state.machines.values() if each.is_paired}
         gone = [each for each in self._pairs if each not in paired]
-        new = [each for each in paired if each not in self._pairs]
         for each in gone:
             del self._pairs[each]
-            self._seal.forget(each)
+        for each, machine in paired.items():
+            if each not in self._pairs:
+                self._pairs[each] = Pair(machine, now, self._random)
         for each, machine in paired.items():
             self._seal.learn(each, machine.sign_key, machine.boxes)
-            if each in new:
-                self._pairs[each] = Pair(machine, now, self._random)
-        return new, gone
+        for each in gone:
+            self._seal.forget(each)
+        return gone
 
     def use(self, machine: str, carriers: Sequence[Carrier]) -> None:
         """These are the carriers to a machine, the preferred one first."""
         pair = self._pairs[machine]
-        pair.carriers = list(carriers)
-        pair.up = {each.name: pair.up.get(each.name, False) for each in carriers}
+        pair.carriers, pair.up, pair.problems = list(carriers), {}, {}
 
     def way(self, machine: str) -> Way:
         """What is known now of the way to a machine."""
@@ -123,24 +126,21 @@ class Sync:
         if pair is None:
             return Way()
         carrier = pair.carrier()
-        problem = (
-            ""
-            if carrier is not None
-            else "; ".join(f"{name}: {text}" for name, text in pair.problems.items() if text)
-        )
+        problems = [f"{pair.carriers[place].name}: {text}" for place, text in pair.problems.items() if text]
+        problem = "" if carrier is not None else " ".join(problems)
         name = "" if carrier is None else carrier.name
         return Way(name, problem, pair.heard_at, pair.exchange.round_trip_s)
 
     # -- coming in ------------------------------------------------------------------------------------
 
-    def note_up(self, machine: str, name: str, up: bool, why: str = "") -> None:
+    def note_up(self, machine: str, place: int, *, up: bool, why: str = "") -> None:
         """A carrier is connected from now on, or is not."""
         pair = self._pairs.get(machine)
         known = self._broker.state.machines.get(machine)
-        if pair is None or known is None:
+        if pair is None or known is None or place >= len(pair.carriers):
             return
         before = pair.carrier()
-        pair.up[name], pair.problems[name] = up, why
+        pair.up[place], pair.problems[place] = up, why
         if pair.carrier() is not before or up:
             pair.exchange.reconnect(known, self._broker.monotonic())
             self._flush(pair, known, speak=True)
@@ -171,15 +171,14 @@ class Sync:
             log.warning("the store here or on %s was put back to an older copy", machine.label)
             self._broker.submit(BeginIncarnation(machine.id, heard.begin))
         if heard.items:
-            self._hand_on(machine, parcel.inc, heard.first, heard.base, heard.items)
+            self._hand_on(machine, parcel, heard)
         elif heard.answer or pair.exchange.has_to_speak(machine):
             self._flush(pair, machine, speak=True)
 
-    def _hand_on(
-        self, machine: Machine, inc: int, first: int, base: bytes, items: Sequence[AnyItem | Unknown]
-    ) -> None:
+    def _hand_on(self, machine: Machine, parcel: Parcel, heard: Heard) -> None:
         """Submit items in runs: each kind that the next ones may depend on is decided by itself."""
-        start, mark = 0, base
+        items, start, mark = heard.items, 0, heard.base
+        follows = bool(parcel.flags & FOLLOWS)
         while start < len(items):
             stop = start + 1
             if isinstance(items[start], Message | Receipts):
@@ -187,7 +186,9 @@ class Sync:
                 while stop < len(items) and type(items[stop]) is kind:
                     stop += 1
             run = list(items[start:stop])
-            self._broker.submit(TakeItems(machine.id, inc, first + start, mark, run))
+            self._broker.submit(
+                TakeItems(machine.id, parcel.inc, heard.first + start, mark, run, follows=follows)
+            )
             for item in run:
                 mark = next_mark(mark, item.tag)
             start = stop

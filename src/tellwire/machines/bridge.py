@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from tellwire.broker.ports import Journal, Mesh
 from tellwire.broker.registrations import Commits
@@ -80,8 +80,8 @@ class BrokerSide:
         return (event.sender, event.origin) if isinstance(event, events.MessageQueued) else ("", 0)
 
 
-Up = Callable[[str, bool, str], None]
-"""Hears which carrier is connected from now on, or is not, and why."""
+Up: TypeAlias = Callable[[int, bool, str], None]
+"""Hears which carrier, by its place, is connected from now on, or is not, and why."""
 
 
 class Connector(Protocol):
@@ -127,7 +127,7 @@ class Bridge:
 
     def _follow(self) -> None:
         """Go by the state: machines that are new, changed or gone."""
-        _, gone = self._sync.follow()
+        gone = self._sync.follow()
         for machine_id in gone:
             self._carriers.pop(machine_id, None)
             self._connector.disconnect(machine_id)
@@ -139,8 +139,8 @@ class Bridge:
                 self._sync.use(machine_id, carriers)
 
     def _up_of(self, machine: str) -> Up:
-        def up(name: str, is_up: bool, why: str) -> None:
-            self._sync.note_up(machine, name, is_up, why)
+        def up(place: int, is_up: bool, why: str) -> None:
+            self._sync.note_up(machine, place, up=is_up, why=why)
             self._arm()
 
         return up
@@ -154,7 +154,10 @@ class Bridge:
     def _after_commit(self) -> None:
         committed = self._commits.events
         if any(isinstance(event, PAIRING) for event in committed):
-            self._follow()
+            try:
+                self._follow()
+            except OSError as error:
+                log.warning("the keys of a machine cannot be saved: %s", error)
         if any(isinstance(event, ROSTER) for event in committed):
             self._sync.note_roster()
             self._arm(0.0)

@@ -26,6 +26,8 @@ GO_BACK = 1
 """Flag: something is missing; send again what is not acknowledged."""
 ANSWER = 2
 """Flag: answer this at once."""
+FOLLOWS = 4
+"""Flag: this incarnation was begun because the receiver began one."""
 
 
 class RemoteAgent(msgspec.Struct, frozen=True, array_like=True):
@@ -48,7 +50,7 @@ class ReceiptRow(msgspec.Struct, frozen=True, array_like=True):
     agent: str
     """The recipient's id where it lives."""
     state: str
-    """`received` (again), `delivered`, `read` or `expired`."""
+    """`received` (again), `delivered`, `read`, `answered` or `expired`."""
     evidence: str = ""
 
 

@@ -25,11 +25,13 @@ from tellwire.core.mail.receipts import evidence_of_reply
 from tellwire.core.operator.person import is_operator
 from tellwire.core.operator.questions import has_share
 from tellwire.core.record.final_receipts import MAYBE_READ
+from tellwire.core.record.stored import FinalState, Query
 from tellwire.core.state import Agent, Machine, Receipt, State
 from tellwire.protocol.addresses import OPERATOR
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import (
     AgentForgotten,
+    MessageAnswered,
     MessageQueued,
     MessagesExpired,
     MessagesRead,
@@ -67,6 +69,9 @@ MODES = frozenset({"", "challenge", "agree", "collaborate", "deduce"})
 KINDS = frozenset({"request", "response", "notification"})
 NOTE_LENGTH_MAX = 200
 HOPS_MAX = 1 << 20
+LOOKED_AT = 200
+"""Messages of the same two agents among which one that comes again is looked for."""
+PAGE_BYTES = 1 << 20
 PUT_BACK = (
     "The store of this machine or of {label} was put back to an older copy. What {label} may not have is "
     "sent again, marked as a repeat."
@@ -87,6 +92,8 @@ def decide_take(state: State, command: TakeItems, context: Context) -> Decision:
     if command.first != taken + 1 or command.base != mark or not command.items:
         return Decision()
     inbound = Inbound(state, machine, context)
+    if command.inc > max(1, machine.peer_inc) and not command.follows:
+        inbound.post.add(IncarnationBegun(machine.id, machine.inc + 1, follows=True))
     for item in command.items:
         inbound.take(item)
         mark = next_mark(mark, item.tag)
@@ -221,8 +228,7 @@ class Inbound:
             self._refuse(item.seq, recipient, "unknown_agent", "There is no such agent any more.")
             return None
         if item.repeat and (known := self._known(agent, item, sender)) is not None:
-            word = "delivered" if known.lease else "received"
-            self.post.add(ReceiptGiven(self._machine.id, agent.id, item.seq, word))
+            self.post.add(ReceiptGiven(self._machine.id, agent.id, item.seq, known.state, known.evidence))
             return None
         more = self._more.get(agent.id, 0)
         limits = self._context.limits
@@ -233,15 +239,27 @@ class Inbound:
         self._more[agent.id] = more + 1
         return agent
 
-    def _known(self, agent: Agent, item: Message, sender: Agent) -> Receipt | None:
-        """The open receipt of a message that was taken before, in another incarnation of the lane."""
+    def _known(self, agent: Agent, item: Message, sender: Agent) -> FinalState | None:
+        """How far a message got that was taken before, in another incarnation of the lane."""
         for box in (agent.pending, agent.leased):
             for seq, receipt in box.items():
-                if receipt.origin == item.seq and receipt.sender == sender.id:
-                    (record,) = self._context.records([seq]) or (None,)
-                    if record is not None and (record.body == item.body or item.json):
-                        return receipt
+                if receipt.sender == sender.id and receipt.origin == item.seq and self._is_same(seq, item):
+                    return FinalState("delivered" if receipt.lease else "received", "", 0.0)
+        past = self._context.find(Query(LOOKED_AT, PAGE_BYTES, agent=sender.id, peer=agent.id))
+        for header, _ in past.messages:
+            if self._is_same(header.seq, item):
+                return self._context.settled(header.seq).get(agent.id)
         return None
+
+    def _is_same(self, seq: int, item: Message) -> bool:
+        """Whether a stored message is this one: of this number there, with these words."""
+        entries = self._context.entries(0, seq + 1, 1)
+        event = entries[0].event if entries and entries[0].seq == seq else None
+        return (
+            isinstance(event, MessageQueued)
+            and event.origin == item.seq
+            and event.digest == digest_of(event.to, item.body)
+        )
 
     def _queue(self, item: Message, sender: Agent, reached: list[Agent], size: int) -> None:
         context, limits = self._context, self._context.limits
@@ -312,8 +330,10 @@ class Inbound:
             evidence = harmless(row.evidence)[:64]
             if row.state in ("received", "delivered"):
                 self.post.add(ReceiptsTaken(agent.id, [row.seq], row.state))
-            elif row.state == "read":
+            elif row.state in ("read", "answered"):
                 self.post.add(MessagesRead(agent.id, [row.seq], evidence or "told"))
+                if row.state == "answered":
+                    self.post.add(MessageAnswered(agent.id, row.seq))
             elif row.state == "expired":
                 shown = [row.seq] if evidence == MAYBE_READ else []
                 self.post.add(MessagesExpired(agent.id, [row.seq], shown))

@@ -102,6 +102,7 @@ def apply_item_refused(state: State, event: ItemRefused) -> None:
 def apply_receipt_given(state: State, event: ReceiptGiven) -> None:
     """It is told how far the message got; if it was told of an end before, that one stands."""
     item = OutItem(RECEIPTS, state.seq, agents=[event.agent], word=event.state, seqs=[event.seq])
+    item.note = event.evidence
     put(state, state.machines.get(event.machine), item)
 
 
@@ -191,6 +192,7 @@ def apply_incarnation(state: State, event: IncarnationBegun) -> None:
     if machine is None:
         return
     waiting = list(machine.out.values())
+    machine.follows = event.follows
     machine.inc, machine.sent, machine.acked, machine.acked_mark = event.inc, 0, 0, ZERO
     machine.out, machine.out_bytes, machine.told_item = {}, 0, 0
     for item in [*_offered_again(state, machine, waiting), *waiting]:

@@ -292,8 +292,8 @@ def _expire(
             by_sender.setdefault(receipt.sender, []).append(seq)
         for sender_id, lost in by_sender.items():
             sender = state.agents.get(sender_id)  # none for a notice: its own expiry is not told
-            if sender is None or sender is agent or sender_id == untold:
-                continue
+            if sender is None or sender.machine or sender is agent or sender_id == untold:
+                continue  # another machine writes its own
             waiting = len(sender.pending) + len(sender.leased) + told.get(sender_id, 0)
             if waiting >= context.limits.mailbox_messages_max:
                 continue  # its status still tells

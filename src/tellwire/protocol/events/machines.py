@@ -126,6 +126,8 @@ class IncarnationBegun(Event, tag=word, frozen=True, array_like=True):
     audience = Audience.CONTROL
     machine: str
     inc: int
+    follows: bool = False
+    """The other machine began one: what it had told before may be lost here."""
 
 
 class ItemRefused(Event, tag=word, frozen=True, array_like=True):
@@ -157,7 +159,8 @@ class ReceiptGiven(Event, tag=word, frozen=True, array_like=True):
     seq: int
     """The message's number there."""
     state: str
-    """`received`, `delivered`, or `expired` if the message is not open here."""
+    """`received`, `delivered`, a final state, or `expired` if the message is not known here."""
+    evidence: str = ""
 
 
 class ReceiptsTaken(Event, tag=word, frozen=True, array_like=True):
