@@ -66,14 +66,14 @@ class Carriers:
         self._running: dict[str, list[asyncio.Task[None]]] = {}
 
     def connect(
-        self, machine: Machine, receive: Receive, up: Callable[[str, bool, str], None]
+        self, machine: Machine, receive: Receive, up: Callable[[int, bool, str], None]
     ) -> Sequence[Carrier]:
         """Begin with the carriers that a machine has now."""
         self.disconnect(machine.id)
         made = [self._make(machine, word) for word in machine.carriers if not word.startswith(OFF)]
         carriers = [each for each in made if each is not None]
         works: list[Coroutine[Any, Any, None]] = [
-            carrier.run(receive, partial(up, carrier.name)) for carrier in carriers
+            carrier.run(receive, partial(up, place)) for place, carrier in enumerate(carriers)
         ]
         self._running[machine.id] = [self._tasks.run(work) for work in works]
         return carriers
