@@ -1,6 +1,6 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference format kills fuzz bench bench-quick clean
+.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference format kills kills-carrier fuzz bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
@@ -80,6 +80,9 @@ format: dev-setup ## format the code and apply the safe lint fixes
 
 kills: dev-setup ## kill the broker N times under load and count what is lost (N=1000)
 	@$(BIN)/python -m tests.integration.kills --kills $(N)
+
+kills-carrier: bench-setup ## kill Redis N times under load between two machines and count what is lost (N=1000)
+	@$(BIN)/python -m tests.integration.kills_carrier --kills $(N)
 
 fuzz: dev-setup ## try changed input on the doors of a real broker (MINUTES=10)
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)

@@ -31,6 +31,16 @@ LINKS = (
 )
 INBOX = ("peek_messages", "claim_messages", "confirm_messages")
 PEERS = ("register_peer", "remove_peer", "list_peers")
+MACHINES = (
+    "list_machines",
+    "show_machine",
+    "machine_card",
+    "pair_machine",
+    "rename_machine",
+    "set_trust",
+    "remove_machine",
+    "renew_machine",
+)
 AUDIT = ("read_audit", "acknowledge_losses")
 
 SECTIONS: dict[str, tuple[Row, ...]] = {
@@ -131,6 +141,9 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row("install", "install:install", "Add tellwire to the configuration of agent CLIs."),
         Row("uninstall", "install:uninstall", "Remove tellwire from the configuration of agent CLIs."),
         Row("mcp", "mcp:mcp", "Run an MCP server on stdin and stdout."),
+    ),
+    "Other machines": (
+        Row("machine", "machines:machine", "Pair with other machines, and list them.", MACHINES),
     ),
     "History": (
         Row("history", "records:history", "Show earlier messages, newest last.", ("read_history",)),

@@ -359,6 +359,12 @@ class TellRoster(msgspec.Struct, frozen=True):
     machines: list[str]
 
 
+class NameMachine(msgspec.Struct, frozen=True):
+    """Command: this machine has another identity; the others have to be paired again."""
+
+    id: str
+
+
 class NoteParcels(msgspec.Struct, frozen=True):
     """Command: put on record what no paired machine can have sealed."""
 

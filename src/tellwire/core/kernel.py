@@ -18,6 +18,7 @@ from tellwire.core.agents import peers, profile, register, roster, seats
 from tellwire.core.children import lifecycle, scopes, spawn
 from tellwire.core.context import (
     BeginIncarnation,
+    Caller,
     Context,
     Decision,
     EndSession,
@@ -26,6 +27,7 @@ from tellwire.core.context import (
     ForgetAbsent,
     MarkAlive,
     MarkSilent,
+    NameMachine,
     NoteAcked,
     NoteChildEnd,
     NoteChildFailed,
@@ -139,6 +141,7 @@ OwnCommand: TypeAlias = (
     | NoteMachine
     | TellRoster
     | NoteParcels
+    | NameMachine
 )
 Command: TypeAlias = AnyOperation | OwnCommand
 Decider: TypeAlias = Callable[[State, Any, Context], Decision]
@@ -236,6 +239,7 @@ DECIDERS: dict[type, Decider] = {
     NoteMachine: inbound.decide_note_machine,
     TellRoster: inbound.decide_tell_roster,
     NoteParcels: pairing.decide_note_parcels,
+    NameMachine: pairing.decide_name_machine,
 }
 
 CALLERS: dict[type, frozenset[str]] = {kind: kind.callers for kind in OPERATIONS.values()}
@@ -314,7 +318,7 @@ def decide(state: State, command: Command, context: Context) -> Decision:
     kind = type(command)
     callers = CALLERS.get(kind)
     if callers is not None and (context.caller.kind not in callers or context.caller.adrift):
-        check_caller(command, context)  # pyright: ignore[reportArgumentType]  # only operations are in the table
+        check_caller(command, context.caller)  # pyright: ignore[reportArgumentType]  # these are operations
     return DECIDERS[kind](state, command, context)
 
 
@@ -333,21 +337,21 @@ def apply_batch(state: State, batch: list[AnyEvent], *, seq: int, now: float, aw
         apply(state, event)
 
 
-def check_caller(operation: Operation[Any], context: Context) -> None:
+def check_caller(operation: Operation[Any], caller: Caller) -> None:
     """Refuse an operation that this kind of caller may not ask for.
 
     Raises:
         TellwireError: `not_registered` or `forbidden`.
     """
-    if context.caller.adrift and AGENT not in operation.callers:
+    if caller.adrift and AGENT not in operation.callers:
         raise TellwireError(
             "forbidden",
             f"This program may have been started by an agent, so it may not call {operation.word()}.",
             "Run the command in a terminal.",
         )
-    if context.caller.kind in operation.callers:
+    if caller.kind in operation.callers:
         return
     if "agent" in operation.callers:
         raise TellwireError("not_registered", "This connection has no agent.")
-    who = "An agent" if context.caller.kind == AGENT else "A program that no person runs at a terminal"
+    who = "An agent" if caller.kind == AGENT else "A program that no person runs at a terminal"
     raise TellwireError("forbidden", f"{who} may not call {operation.word()}.")

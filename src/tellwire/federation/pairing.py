@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 
 from tellwire.federation.carriers.frames import machine_of, tag_of
-from tellwire.federation.seal import open_once, read_card, seal_once
+from tellwire.federation.seal import fingerprint, open_once, read_card, seal_once
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.machines import LABEL_LENGTH_MAX, Card, Trust, is_label
 
@@ -68,6 +68,11 @@ class Partner(NamedTuple):
 
     card: Card
     trust: Trust
+
+    @property
+    def words(self) -> str:
+        """Its fingerprint, for people to compare."""
+        return fingerprint(self.card.sign_key)
 
 
 Message = Offer | Join | Answer

@@ -48,6 +48,7 @@ KEY_FILE_VERSION = 1
 KEY_FILE_BYTES_MAX = 1 << 20
 KEPT_SECRETS = 2
 """Session keys that are kept although every machine knows a newer one: blobs may be on the way."""
+CARRIERS_MAX = 64
 BOXES_MAX = 3
 """Session keys of another machine that are known at a time."""
 ROTATE_S = 24 * 3_600.0
@@ -105,6 +106,8 @@ class _KeyFile(msgspec.Struct, kw_only=True):
     offered: int = 0
     """The session key in the card that was last given out."""
     machines: dict[str, _Known] = {}
+    carriers: dict[str, str] = {}
+    """Addresses of carriers with their passwords, by the address without; the newest last."""
 
 
 class _Opening(NamedTuple):
@@ -337,6 +340,23 @@ class Keyring:
         self._save()
         return self.sign(CARD, msgspec.msgpack.encode(card))
 
+    # -- secrets of carriers ---------------------------------------------------------------------------
+
+    @property
+    def carriers(self) -> dict[str, str]:
+        """Addresses with their passwords, by the address that may be shown; the newest last."""
+        return dict(self._file.carriers)
+
+    def keep_carrier(self, shown: str, address: str) -> None:
+        """Keep the address of a carrier here, because its password must not be in the journal.
+
+        Raises:
+            OSError: the key file cannot be written.
+        """
+        kept = {name: each for name, each in self._file.carriers.items() if name != shown}
+        self._file.carriers = {**dict(list(kept.items())[-CARRIERS_MAX:]), shown: address}
+        self._save()
+
     # -- other machines -------------------------------------------------------------------------------
 
     @property
@@ -353,7 +373,7 @@ class Keyring:
         known = self._file.machines.get(machine)
         if known is None or known.sign_key != sign_key:
             known = _Known(sign_key, [], 0)
-        elif boxes[-1].number <= known.boxes[-1].number:
+        elif not boxes or boxes[-1].number <= known.boxes[-1].number:
             return
         known.boxes = [*known.boxes, *boxes][-BOXES_MAX:]
         kept = {each.number for each in self._file.secrets}

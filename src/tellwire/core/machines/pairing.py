@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tellwire.core.context import Context, Decision, NoteParcels
+from tellwire.core.context import Context, Decision, NameMachine, NoteParcels
 from tellwire.core.machines.outbox import tell_roster
 from tellwire.core.machines.remote_agents import project_key, relabel
 from tellwire.core.mail.notices import Post
@@ -266,6 +266,11 @@ def decide_remove_machine(state: State, operation: RemoveMachine, context: Conte
             )
     record = record_of(state, _updated(state, MachineRemoved(machine.id)), context)
     return Decision(record, post.events, post.texts)
+
+
+def decide_name_machine(state: State, command: NameMachine, _context: Context) -> Decision:
+    """Another identity under the same label."""
+    return Decision(None, [MachineNamed(command.id, state.here_label)])
 
 
 def decide_note_parcels(_state: State, command: NoteParcels, _context: Context) -> Decision:

@@ -87,13 +87,13 @@ def check_url(url: str) -> str:
 
 
 def hide_password(url: str) -> str:
-    """The address as people may see it."""
+    """The address as people may see it, and as the journal has it."""
     try:
         parts = urlsplit(url)
         if parts.password is None:
             return url
-        host = parts.netloc.rpartition("@")[2]
-        return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:…@{host}"))
+        user = f"{parts.username}@" if parts.username else ""
+        return urlunsplit(parts._replace(netloc=user + parts.netloc.rpartition("@")[2]))
     except ValueError:
         return url.partition("://")[0] + "://…"
 

@@ -33,9 +33,11 @@ from tellwire.protocol.operations.links import (
 from tellwire.protocol.operations.listeners import Listen, MarkCheckpoint, Unlisten
 from tellwire.protocol.operations.machines import (
     ListMachines,
+    MachineCard,
     PairMachine,
     RemoveMachine,
     RenameMachine,
+    RenewMachine,
     SetTrust,
     ShowMachine,
 )
@@ -103,6 +105,8 @@ AnyOperation: TypeAlias = (
     | RenameMachine
     | SetTrust
     | RemoveMachine
+    | MachineCard
+    | RenewMachine
     | GetMessage
     | ExplainMessage
     | ReadThread

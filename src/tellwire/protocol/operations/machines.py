@@ -123,3 +123,44 @@ class RemoveMachine(Operation[MachineRecord], frozen=True, kw_only=True):
     callers: ClassVar[frozenset[str]] = PEOPLE
     surfaces: ClassVar[frozenset[str]] = SURFACES
     machine: str
+
+
+class MachineIdentity(Reply, frozen=True, kw_only=True):
+    """This machine as it introduces itself to another one."""
+
+    id: str
+    label: str
+    words: str
+    """Six words that stand for its identity, to be compared by people."""
+    card: bytes
+    """Its signed card."""
+    labels: dict[str, str] = {}
+    """The labels that are in use here, in lower case, and whose they are."""
+    carrier: str = ""
+    """The carrier that was asked for, as the journal names it: without its password."""
+    carrier_url: str = ""
+    """The same with its password; if none was asked for, the Redis that was used last."""
+
+
+class MachineCard(Operation[MachineIdentity], frozen=True, kw_only=True):
+    """The card of this machine, for pairing. The first call gives the machine its identity."""
+
+    reply = MachineIdentity
+    callers: ClassVar[frozenset[str]] = PEOPLE
+    surfaces: ClassVar[frozenset[str]] = SURFACES
+    runs = "deferred"
+    label: str = ""
+    """What the other machine is to call this one; left out: the first part of the host name."""
+    carrier_url: str = ""
+    """A Redis to keep for the pairing, with its password."""
+
+
+class RenewMachine(Operation[MachineIdentity], frozen=True, kw_only=True):
+    """Give this machine a new identity. Every other machine has to be paired again."""
+
+    reply = MachineIdentity
+    callers: ClassVar[frozenset[str]] = PEOPLE
+    surfaces: ClassVar[frozenset[str]] = SURFACES
+    runs = "deferred"
+    moved: bool = False
+    """Keep the identity: this home was moved here as a whole, and the former one is gone."""

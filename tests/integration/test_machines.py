@@ -1,0 +1,334 @@
+"""Two machines: paired by ssh and over Redis with the real programs, and what gets from one to the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+import tellwire
+from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.operations.machines import MachineCard
+from tests.integration import daemons, kills_carrier, redis_server
+from tests.integration.daemons import Sshd
+from tests.integration.machines_world import Computer, computers, inviting, pair_over_redis, prepare_ssh
+from tests.integration.redis_server import RedisServer
+from tests.integration.world import take, until
+from tests.surfaces.cli_world import run
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[RedisServer]:
+    """A real Redis."""
+    if reason := redis_server.missing():
+        pytest.skip(f"there is no redis-server: {reason}")
+    made = RedisServer(tmp_path)
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.kill()
+
+
+@pytest.fixture
+async def sshd(tmp_path: Path) -> AsyncIterator[Sshd]:
+    """A real sshd; nothing listens when the test is over."""
+    if reason := daemons.missing():
+        pytest.skip(f"there is no real sshd: {reason}")
+    folder = tmp_path / "sshd"
+    folder.mkdir()
+    made = Sshd(folder)
+    try:
+        await made.start()
+        yield made
+    finally:
+        await made.stop()
+    with socket.socket() as line:
+        assert line.connect_ex(("127.0.0.1", made.port)) != 0, "something listens still"
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[tuple[Computer, Computer]]:
+    async with computers("laptop", "desk") as (laptop, desk):
+        yield laptop, desk
+
+
+async def talk(near: Computer, far: Computer) -> None:
+    """Both write to each other, and reply to `from` as it stands."""
+    async with (
+        tellwire.connect("alice", home=near.path) as alice,
+        tellwire.connect("bob", home=far.path) as bob,
+    ):
+
+        async def known() -> bool:
+            names = {each.name for each in await alice.peers(all=True)}
+            back = {each.name for each in await bob.peers(all=True)}
+            return f"{far.label}:bob" in names and f"{near.label}:alice" in back
+
+        await until(known, what="both are listed")
+        for number in range(20):
+            sent = await alice.send(f"{far.label}:bob", f"there {number}")
+            assert sent.status in ("received", "queued"), sent
+        got = await take(bob, 20)
+        assert [(each.sender, each.body) for each in got] == [
+            (f"{near.label}:alice", f"there {number}") for number in range(20)
+        ]
+        await bob.confirm([each.id for each in got])
+        await bob.send(got[0].sender, "back", re=got[0].id)
+        (answer,) = await take(alice, 1)
+        assert (answer.sender, answer.body) == (f"{far.label}:bob", "back")
+        await alice.confirm([answer.id])
+
+
+@pytest.mark.requirement("FED-1")
+async def test_machines_are_paired_over_redis_with_one_command_a_side(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    await pair_over_redis(laptop, desk, server.url)
+    await talk(laptop, desk)
+    shown = await laptop.at_terminal("machine", "show", "desk")
+    assert "redis" in shown.out
+    assert redis_server.PASSWORD not in shown.out, "no password is shown"
+    for home in pair:
+        stored = b"".join(file.read_bytes() for file in home.path.glob("tellwire.db*"))
+        assert redis_server.PASSWORD.encode() not in stored, "no password is in the journal"
+
+
+@pytest.mark.requirement("NET-10")
+async def test_a_machine_is_added_by_one_ssh_command(pair: tuple[Computer, Computer], sshd: Sshd) -> None:
+    laptop, desk = pair
+    program = prepare_ssh(laptop, desk, sshd)
+    added = await laptop.at_terminal(
+        "machine", "add", "here", "--program", str(program), "--as", "desk", "--me", "laptop"
+    )
+    assert added.code == 0, (added, sshd.log)
+    assert "desk  paired  own  by ssh" in added.out
+    await laptop.online("desk")
+    await desk.online("laptop")
+    await talk(laptop, desk)
+    inbox = await desk.at_terminal("inbox")
+    assert "laptop is paired" in inbox.out, "the operator there is told"
+
+
+@pytest.mark.requirement("FED-3")
+async def test_nothing_is_lost_doubled_or_reordered_while_redis_is_killed_and_comes_back_empty() -> None:
+    if reason := redis_server.missing():
+        pytest.skip(f"there is no redis-server: {reason}")
+    result = await kills_carrier.run(10)
+    assert not result.violations
+    assert result.messages > 100
+
+
+@pytest.mark.requirement("FED-3")
+async def test_what_is_sent_while_nothing_carries_it_arrives_when_something_does(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    await pair_over_redis(laptop, desk, server.url)
+    async with (
+        tellwire.connect("alice", home=laptop.path) as alice,
+        tellwire.connect("bob", home=desk.path) as bob,
+    ):
+        await until(lambda: _lists(alice, "desk:bob"), what="bob is listed")
+        await server.kill()
+        for number in range(5):
+            await alice.send("desk:bob", f"{number}")
+        laptop.signal(laptop.KILL)
+        shown = await laptop.at_terminal("machine", "show", "desk")
+        assert "5 items" in shown.out or "outbox" in shown.out
+        await server.start()
+        assert [each.body for each in await take(bob, 5)] == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.requirement("FED-4")
+async def test_a_removed_machine_is_out_at_once_and_stays_out(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    await pair_over_redis(laptop, desk, server.url)
+    async with (
+        tellwire.connect("alice", home=laptop.path) as alice,
+        tellwire.connect("bob", home=desk.path) as bob,
+    ):
+        await until(lambda: _lists(alice, "desk:bob"), what="bob is listed")
+        await until(lambda: _lists(bob, "laptop:alice"), what="alice is listed")
+        removed = await laptop.at_terminal("machine", "remove", "desk", types=b"y\n")
+        assert removed.code == 0, removed
+        assert (await laptop.machines())["desk"]["status"] == "removed"
+        assert not await _lists(alice, "desk:bob")
+        await bob.send("laptop:alice", "let me in")
+        denied = await alice.send("desk:bob", "still there?")
+        assert denied.status == "denied"
+        async with inviting(laptop, server.url) as (shell, invite):
+            again = await desk.at_terminal("machine", "join", invite, "--yes", "--as", "old")
+            assert again.code == 68, (again, shell.screen)
+            assert "removed" in again.out
+        laptop.signal(laptop.KILL)
+        assert (await laptop.machines())["desk"]["status"] == "removed"
+        assert await alice.messages() == []
+
+
+async def _lists(agent: tellwire.Agent, name: str) -> bool:
+    return name in {each.name for each in await agent.peers(all=True)}
+
+
+# -- what people do wrong -------------------------------------------------------------------------------
+
+
+async def test_an_invite_is_used_once_and_a_withdrawn_or_damaged_one_is_refused(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    async with computers("third") as (third,):
+        async with inviting(laptop, server.url) as (shell, invite):
+            joined = await desk.at_terminal("machine", "join", invite, "--me", "desk", "--yes")
+            assert joined.code == 0, (joined, shell.screen)
+        used = await third.at_terminal("machine", "join", invite, "--yes")
+        assert (used.code, "invite_used" in used.out or "has used" in used.out) == (65, True), used
+        async with inviting(laptop, server.url) as (shell, withdrawn):
+            shell.type("\x03")
+            await until(lambda: shell.process.poll() is not None, what="it has ended")
+        refused = await third.at_terminal("machine", "join", withdrawn, "--yes")
+        assert refused.code == 65, refused
+        assert "withdrawn" in refused.out
+        for damaged in (invite[:-3], invite.replace("2", "3", 1), "tellwire1.", "hello"):
+            assert (await third.at_terminal("machine", "join", damaged, "--yes")).code == 65
+        assert await third.machines() == {}
+
+
+async def test_a_label_that_is_taken_is_refused_before_anything_is_stored(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    async with computers("third") as (third,):
+        await pair_over_redis(laptop, desk, server.url)
+        async with inviting(laptop, server.url) as (shell, invite):
+            taken = await third.at_terminal("machine", "join", invite, "--me", "desk", "--yes")
+            assert taken.code == 75, (taken, shell.screen)
+            assert "--me desk-2" in taken.out
+            assert await third.machines() == {}
+            joined = await third.at_terminal("machine", "join", invite, "--me", "desk-2", "--yes")
+            assert joined.code == 0, (joined, shell.screen)
+        assert {"desk", "desk-2"} <= set(await laptop.machines())
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "words"),
+    [
+        ("redis://:wrong@127.0.0.1:{port}/0", 69, "password"),
+        ("redis://127.0.0.1:1/0", 69, "onnect"),
+        ("redis+sentinel://127.0.0.1:{port}/main", 64, "Sentinel"),
+        ("redis+cluster://127.0.0.1:{port}", 64, "Cluster"),
+        ("http://127.0.0.1:{port}", 64, "not the address of a Redis"),
+    ],
+)
+async def test_a_redis_that_cannot_be_used_is_told_with_the_reason(
+    pair: tuple[Computer, Computer], server: RedisServer, url: str, code: int, words: str
+) -> None:
+    laptop, _desk = pair
+    done = await laptop.at_terminal("machine", "invite", "--carrier", url.format(port=server.port))
+    assert done.code == code, done
+    assert words in done.out
+    assert "wrong" not in done.out.replace("WRONGPASS", "").replace("wrong p", ""), "no password is shown"
+
+
+async def test_ssh_that_fails_is_told_in_its_own_words(pair: tuple[Computer, Computer], sshd: Sshd) -> None:
+    laptop, desk = pair
+    program = prepare_ssh(laptop, desk, sshd)
+    nowhere = await laptop.at_terminal("machine", "add", "nowhere.invalid")
+    assert nowhere.code == 69, nowhere
+    assert "Could not resolve" in nowhere.out
+    missing = await laptop.at_terminal("machine", "add", "here", "--program", "/nowhere/tellwire")
+    assert missing.code == 69, missing
+    assert "/nowhere/tellwire" in missing.out
+    assert "--program" in missing.out
+    program.write_text("#!/bin/sh\necho \"Error: No such command 'machine'.\" >&2; exit 64\n")
+    old = await laptop.at_terminal("machine", "add", "here", "--program", str(program))
+    assert old.code == 76, old
+    assert (await laptop.at_terminal("machine", "add", "--", "-oProxyCommand=true")).code == 64
+
+
+@pytest.mark.requirement("SEC-1")
+async def test_only_the_operator_pairs_machines(pair: tuple[Computer, Computer]) -> None:
+    laptop, _desk = pair
+    for words in (
+        ("invite", "--carrier", "redis://127.0.0.1:1/0"),
+        ("acl",),
+        ("renew", "--yes"),
+        ("add", "x"),
+    ):
+        assert run(laptop, "machine", *words).code == 77, words
+    async with tellwire.connect("alice", home=laptop.path) as alice:
+        with pytest.raises(TellwireError) as refused:
+            await alice.call(MachineCard())
+    assert refused.value.code == "forbidden"
+    assert not (laptop.path / "machine.key").exists()
+
+
+# -- an operator of the Redis who means harm ------------------------------------------------------------
+
+
+@pytest.mark.requirement("FED-2")
+async def test_who_owns_the_redis_can_only_withhold(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    await pair_over_redis(laptop, desk, server.url)
+    async with (
+        tellwire.connect("alice", home=laptop.path) as alice,
+        tellwire.connect("bob", home=desk.path) as bob,
+        Redis.from_url(server.url) as owner,
+    ):
+        await until(lambda: _lists(alice, "desk:bob"), what="bob is listed")
+        got: list[str] = []
+        for number in range(30):
+            await alice.send("desk:bob", f"secret {number}")
+            await _do_harm(owner, number)
+            messages = await bob.messages(wait_s=0.05)
+            got += [str(each.body) for each in messages]
+            await bob.confirm([each.id for each in messages])
+
+        async def all_came() -> bool:
+            messages = await bob.messages(wait_s=0.2)
+            got.extend(str(each.body) for each in messages)
+            await bob.confirm([each.id for each in messages])
+            return len(got) >= 30
+
+        await until(all_came, what="all that was sent")
+        assert got == [f"secret {number}" for number in range(30)]
+        assert await bob.messages(wait_s=0.5) == []
+        refused = await until(lambda: _refused(desk), what="the audit tells of it")
+        assert refused > 20
+
+
+async def _do_harm(owner: Redis, number: int) -> None:
+    """Alter, replay, swap, truncate, insert, delete: something else each time."""
+    streams = [key for key in await owner.keys("tellwire:1:{*") if b"pair" not in key]
+    for key, other in zip(streams, reversed(streams), strict=True):
+        entries = await owner.xrange(key)
+        blobs = [fields[b"p"] for _, fields in entries if b"p" in fields][-8:]
+        for blob in blobs:
+            changed = bytearray(blob)
+            changed[number * 7 % len(blob)] ^= 1
+            await owner.xadd(key, {"p": bytes(changed)})  # altered
+            await owner.xadd(key, {"p": blob})  # replayed
+            await owner.xadd(other, {"p": blob})  # reflected, or of another pair
+            await owner.xadd(key, {"p": blob[: len(blob) // 2]})  # truncated
+        await owner.xadd(key, {"p": os.urandom(200)})
+        await owner.xadd(key, {"x": b"", "y": b"no blob"})
+        if number % 5 == 4:
+            await owner.delete(key)
+        elif number % 5 == 3:
+            await owner.xtrim(key, maxlen=0)
+
+
+async def _refused(home: Computer) -> int:
+    done = await home.at_terminal("audit", "--json", "--limit", "1000")
+    rows = json.loads(done.out[done.out.index("{") : done.out.rindex("}") + 1])["rows"]
+    return sum(row["detail"].get("count", 0) for row in rows if row["type"] == "parcels_refused")
