@@ -47,6 +47,7 @@ from tellwire.protocol.operations.agents import (
 from tellwire.protocol.operations.base import OPERATOR
 from tellwire.system.bounded import forget_oldest
 
+REMOVING = "agent is removed across machines"
 ENDED = frozenset({"left", "disconnected"})
 """Reasons that end a session. After a `restart` of the broker it may still come back."""
 LOOKED_AT_S = 86_400.0
@@ -275,7 +276,11 @@ def apply_session_started(state: State, event: SessionStarted) -> None:
 
 def decide_unregister(state: State, operation: UnregisterAgent, context: Context) -> Decision:
     """Leave, or (operator) make another leave."""
-    agent = caller_agent(state, context) if operation.name is None else find_agent(state, operation.name)
+    agent = (
+        caller_agent(state, context)
+        if operation.name is None
+        else find_agent(state, operation.name, here=REMOVING)
+    )
     own = agent.id == context.caller.agent
     if operation.name is None and context.caller.kind == OPERATOR:
         return Decision(Done())  # one terminal of the person's is done

@@ -9,7 +9,7 @@ import msgspec
 from tellwire.core.context import Context, Decision
 from tellwire.core.limits import check_depth
 from tellwire.core.links.fanout import Words, admit_members, fan_out, is_person
-from tellwire.core.links.links import check_member, direct_link, live_link, open_link, resume
+from tellwire.core.links.links import LINKS, check_member, direct_link, live_link, open_link, resume
 from tellwire.core.mail.drafts import (
     check_re,
     context_of,
@@ -107,6 +107,8 @@ def _direct(state: State, sender: Agent, peer: Agent, context: Context, post: Po
     known = direct_link(state, sender, peer.id)
     if known is not None:
         return known, "reused"
+    if peer.machine:
+        raise TellwireError("not_across_machines", f"{peer.name!r} is on another machine: no {LINKS}.")
     pair = [sender, peer]
     seats = [NewMember(agent.id, agent.name, number) for number, agent in enumerate(pair, 1)]
     return open_link(state, pair, seats, context, post), "created"

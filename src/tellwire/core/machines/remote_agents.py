@@ -15,7 +15,6 @@ from tellwire.core.limits import Limits
 from tellwire.core.machines.outbox import ROSTER_BYTES_MAX
 from tellwire.core.state import Agent, Machine, State
 from tellwire.protocol.addresses import OPERATOR, is_name, is_reserved
-from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events.machines import RemoteAgentTold
 from tellwire.protocol.ids import format_id
 from tellwire.protocol.machines import remote_name
@@ -147,13 +146,3 @@ def relabel(state: State, machine: Machine, label: str) -> None:
             _leave(state, agent)
             agent.name = remote_name(label, agent.name.partition(":")[2])
             state.names[agent.name.lower()] = agent.id
-
-
-def refuse_remote(agent: Agent, what: str) -> None:
-    """What is for agents of this machine only.
-
-    Raises:
-        TellwireError: `not_across_machines`.
-    """
-    if agent.machine:
-        raise TellwireError("not_across_machines", f"{agent.name!r} is on another machine: {what}.")
