@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -179,6 +181,17 @@ async def _lists(agent: tellwire.Agent, name: str) -> bool:
     return name in {each.name for each in await agent.peers(all=True)}
 
 
+def test_a_broker_without_machines_loads_neither_pynacl_nor_redis() -> None:
+    """Most have one machine: they pay nothing for those who have more."""
+    look = (
+        "import sys, tellwire.daemon, tellwire.cli.app, tellwire.cli.commands.machines; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "tellwire" in loaded
+    assert not loaded & {"nacl", "redis", "hiredis"}
+
+
 # -- what people do wrong -------------------------------------------------------------------------------
 
 
@@ -284,7 +297,7 @@ async def test_who_owns_the_redis_can_only_withhold(
     async with (
         tellwire.connect("alice", home=laptop.path) as alice,
         tellwire.connect("bob", home=desk.path) as bob,
-        Redis.from_url(server.url) as owner,
+        _owner(server) as owner,
     ):
         await until(lambda: _lists(alice, "desk:bob"), what="bob is listed")
         got: list[str] = []
@@ -306,6 +319,11 @@ async def test_who_owns_the_redis_can_only_withhold(
         assert await bob.messages(wait_s=0.5) == []
         refused = await until(lambda: _refused(desk), what="the audit tells of it")
         assert refused > 20
+
+
+def _owner(server: RedisServer) -> Any:
+    make: Any = Redis
+    return make.from_url(server.url)
 
 
 async def _do_harm(owner: Any, number: int) -> None:
