@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from tellwire.protocol.operations.machines import MachineCard
 from tests.integration import daemons, kills_carrier, redis_server
 from tests.integration.daemons import Sshd
 from tests.integration.machines_world import Computer, computers, inviting, pair_over_redis, prepare_ssh
-from tests.integration.redis_server import RedisServer
+from tests.integration.redis_server import RedisServer, make_certificate
 from tests.integration.world import take, until
 from tests.surfaces.cli_world import run
 
@@ -179,6 +181,60 @@ async def test_a_removed_machine_is_out_at_once_and_stays_out(
 
 async def _lists(agent: tellwire.Agent, name: str) -> bool:
     return name in {each.name for each in await agent.peers(all=True)}
+
+
+async def test_a_copied_home_does_not_connect_until_it_has_an_identity_of_its_own(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    await pair_over_redis(laptop, desk, server.url)
+    assert (await laptop.at_terminal("down")).code == 0
+    async with computers() as _none:
+        copy = Computer(laptop.path.with_name(laptop.path.name + "-copy"), "copy")
+        try:
+            shutil.copytree(laptop.path, copy.path, ignore=shutil.ignore_patterns("socket"))
+            await asyncio.to_thread(copy.up)
+            shown = await until(lambda: _tells(copy, "machine renew"), what="it says what to do")
+            assert "was made for" in shown
+            renewed = await copy.at_terminal("machine", "renew", "--yes")
+            assert renewed.code == 0, renewed
+            async with inviting(desk, server.url) as (shell, invite):
+                joined = await copy.at_terminal("machine", "join", invite, "--me", "copy", "--yes")
+                assert joined.code == 0, (joined, shell.screen)
+            await copy.online("desk")
+            await asyncio.to_thread(laptop.up)
+            await laptop.online("desk")
+            assert {"laptop", "copy"} <= set(await desk.machines())
+            await talk(copy, desk)
+            await talk(laptop, desk)
+        finally:
+            copy.end()
+            for folder in (copy.path, copy.tools):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _tells(home: Computer, words: str) -> str:
+    shown = (await home.at_terminal("machine", "show", "desk")).out
+    return shown if words in shown else ""
+
+
+async def test_a_redis_with_a_foreign_certificate_is_refused_and_a_known_one_is_used(
+    pair: tuple[Computer, Computer], tmp_path: Path
+) -> None:
+    if reason := redis_server.missing():
+        pytest.skip(f"there is no redis-server: {reason}")
+    certificate, key = make_certificate(tmp_path)
+    server = RedisServer(tmp_path, certificate=certificate, key=key)
+    await server.start()
+    try:
+        laptop, desk = pair
+        foreign = await laptop.at_terminal("machine", "invite", "--carrier", server.url)
+        assert foreign.code == 69, foreign
+        assert "certificate" in foreign.out
+        await pair_over_redis(laptop, desk, f"{server.url}?ssl_ca_certs={certificate}")
+        await talk(laptop, desk)
+    finally:
+        await server.kill()
 
 
 def test_a_broker_without_machines_loads_neither_pynacl_nor_redis() -> None:
