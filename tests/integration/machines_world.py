@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ class Computer(Home):
 
 
 @asynccontextmanager
-async def computers(*labels: str) -> AsyncIterator[list[Computer]]:
+async def computers(*labels: str) -> AsyncGenerator[list[Computer]]:
     """Homes with running brokers; nothing of them is left."""
     made: list[Computer] = []
     try:
@@ -76,7 +76,7 @@ async def computers(*labels: str) -> AsyncIterator[list[Computer]]:
 
 
 @asynccontextmanager
-async def inviting(host: Computer, url: str, *words: str) -> AsyncIterator[tuple[Shell, str]]:
+async def inviting(host: Computer, url: str, *words: str) -> AsyncGenerator[tuple[Shell, str]]:
     """`machine invite` at a terminal, while it waits; and the invite."""
     command = tellwire_command("machine", "invite", "--carrier", url, "--me", host.label, *words)
     shell = Shell(host, host.tools, *command)

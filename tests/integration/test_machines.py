@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -178,6 +181,17 @@ async def _lists(agent: tellwire.Agent, name: str) -> bool:
     return name in {each.name for each in await agent.peers(all=True)}
 
 
+def test_a_broker_without_machines_loads_neither_pynacl_nor_redis() -> None:
+    """Most have one machine: they pay nothing for those who have more."""
+    look = (
+        "import sys, tellwire.daemon, tellwire.cli.app, tellwire.cli.commands.machines; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "tellwire" in loaded
+    assert not loaded & {"nacl", "redis", "hiredis"}
+
+
 # -- what people do wrong -------------------------------------------------------------------------------
 
 
@@ -283,7 +297,7 @@ async def test_who_owns_the_redis_can_only_withhold(
     async with (
         tellwire.connect("alice", home=laptop.path) as alice,
         tellwire.connect("bob", home=desk.path) as bob,
-        Redis.from_url(server.url) as owner,
+        _owner(server) as owner,
     ):
         await until(lambda: _lists(alice, "desk:bob"), what="bob is listed")
         got: list[str] = []
@@ -307,7 +321,12 @@ async def test_who_owns_the_redis_can_only_withhold(
         assert refused > 20
 
 
-async def _do_harm(owner: Redis, number: int) -> None:
+def _owner(server: RedisServer) -> Any:
+    make: Any = Redis
+    return make.from_url(server.url)
+
+
+async def _do_harm(owner: Any, number: int) -> None:
     """Alter, replay, swap, truncate, insert, delete: something else each time."""
     streams = [key for key in await owner.keys("tellwire:1:{*") if b"pair" not in key]
     for key, other in zip(streams, reversed(streams), strict=True):

@@ -33,10 +33,14 @@ def main() -> None:
             code = EXIT_INTERRUPTED
         if code is not None:
             os._exit(code)  # all is written; taking the interpreter down takes longer than the call
-    if argv == ["machine", "wire"]:
+    if argv == ["machine", "wire"]:  # these two are run by other machines, over ssh
         from tellwire.relay.wire import main as wire  # noqa: PLC0415 - as above: it passes bytes, and stays
 
         os._exit(wire())
+    if argv == ["machine", "accept", "--stdio"]:
+        from tellwire.cli.commands.machines import accept  # noqa: PLC0415 - as above
+
+        sys.exit(accept())
     from tellwire.cli.app import cli  # noqa: PLC0415 - as above
 
     code = cli.run(argv)

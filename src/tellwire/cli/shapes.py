@@ -32,6 +32,7 @@ AGENT: Facts = {
     "deaf": False,
     "unreached": "",
     "waits": "",
+    "machine": "",
 }
 OUTCOME: Facts = {"name": "", "status": "", "note": ""}
 SENT: Facts = {

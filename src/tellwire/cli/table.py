@@ -91,7 +91,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "Go to an agent's terminal, to look or to type.",
             ("list_children", "overview"),
         ),
-        Row("session", "session:session", "Show an agent's session.", ("get_session_data",)),
+        Row("session", "agents:session", "Show an agent's session.", ("get_session_data",)),
         Row(
             "register",
             "agents:register",

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from tellwire.cli.documents import document
 from tellwire.cli.options import json_option, jsonl_option
+from tellwire.cli.refusals import tell_refusal
 from tellwire.cli.render import counted, format_age, render_json, render_pairs
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.speaking import ask
@@ -160,22 +161,14 @@ def add(destination: str, program: str, label: str, me: str, *, team: bool, as_j
     return _show_paired(paired, "ssh", as_json=as_json)
 
 
-@machine.command("accept", hidden=True)
-@click.option("--stdio", is_flag=True, required=True, help="Talk to the other machine over stdin and stdout.")
-def accept(*, stdio: bool) -> int:
-    """Be paired with the machine at the other end of an ssh; `machine add` runs it there."""
-    del stdio
-    pairing = _pairing()
-    pairing.accept(sys.stdin.buffer, sys.stdout.buffer, pairing.own_program())
+def accept() -> int:
+    """Be paired with the machine at the other end of an ssh; `add` runs `machine accept --stdio` there."""
+    try:
+        pairing = _pairing()
+        pairing.accept(sys.stdin.buffer, sys.stdout.buffer, pairing.own_program())
+    except TellwireError as error:
+        return tell_refusal(error.code, error.message, error.advice, as_json=False)
     return 0
-
-
-@machine.command("wire", hidden=True)
-def wire() -> int:
-    """Pass the blobs of an ssh carrier between stdin and stdout and the broker; brokers run it."""
-    from tellwire.relay.wire import main  # noqa: PLC0415 - `cli.main` has a shorter way to it
-
-    return main()
 
 
 @machine.command("invite")
@@ -379,8 +372,10 @@ def renew(*, moved: bool, yes: bool, as_json: bool) -> int:
 
 @machine.command("connect")
 @machine_argument
-def connect(machine: str) -> int:
+@json_option
+def connect(machine: str, *, as_json: bool) -> int:
     """Hold the connection to a machine from this terminal (not in this version)."""
+    del as_json
     record = ask(ShowMachine(machine=machine))
     raise TellwireError(
         "not_across_machines",

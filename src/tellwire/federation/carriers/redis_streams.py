@@ -165,6 +165,8 @@ class RedisCarrier:
         self._in = stream_name(here, there)
         self._times = times
         self._is_up = False
+        self._was_up = False
+        """In the present try to connect."""
         self._pending: list[tuple[bytes, int]] = []
         self._pending_bytes = 0
         self._wake = asyncio.Event()
@@ -197,15 +199,14 @@ class RedisCarrier:
         """Stay connected until cancelled."""
         failures = 0
         while True:
-            began = asyncio.get_running_loop().time()
+            self._was_up = False
             try:
                 await self._serve(receive, up)
                 why = "The connection to Redis is closed."
             except Exception as error:  # redis-py fails in many ways when its connection goes
                 why = explain(error)
             up(False, why)
-            lived_s = asyncio.get_running_loop().time() - began
-            failures = 0 if lived_s > self._times.retry_s_max else failures + 1
+            failures = 0 if self._was_up else failures + 1
             pause_s = min(self._times.retry_s * 2**failures, self._times.retry_s_max)
             await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
 
@@ -223,7 +224,7 @@ class RedisCarrier:
             for task in tasks:
                 task.add_done_callback(_look_at)
             try:
-                self._is_up = True
+                self._is_up = self._was_up = True
                 up(True, "")
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:

@@ -117,6 +117,8 @@ class SshCarrier(_Line):
         self._command = [*ssh, *OPTIONS, "--", check_destination(destination), words]
         self._times = times
         self._writer: asyncio.StreamWriter | None = None
+        self._was_up = False
+        """In the present try to connect."""
 
     def send(self, blob: bytes, last: int = 0) -> bool:
         """Send one blob; False if there is no connection, or too much waits."""
@@ -133,14 +135,13 @@ class SshCarrier(_Line):
         """Stay connected until cancelled."""
         failures = 0
         while True:
-            began = asyncio.get_running_loop().time()
+            self._was_up = False
             try:
                 why = await self._serve(receive, up)
             except (OSError, FrameError) as error:
                 why = str(error)
             up(False, why)
-            lived_s = asyncio.get_running_loop().time() - began
-            failures = 0 if lived_s > self._times.retry_s_max else failures + 1
+            failures = 0 if self._was_up else failures + 1
             pause_s = min(self._times.retry_s * 2**failures, self._times.retry_s_max)
             await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
 
@@ -195,6 +196,7 @@ class SshCarrier(_Line):
                     return frame.blob.decode("utf-8", "replace")
                 if self._writer is None:
                     self._writer = writer
+                    self._was_up = True
                     up(True, "")
                 if frame.blob:
                     receive(frame.blob)
