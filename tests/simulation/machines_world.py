@@ -12,15 +12,14 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from tellwire.broker.clock import GAP_S
 from tellwire.core.context import Caller, EndSession, ExpireDue
 from tellwire.core.limits import Limits
 from tellwire.core.state import Agent, Machine, Receipt
 from tellwire.federation.carriers.memory import Faults, MemoryCarrier, MemoryWire
 from tellwire.federation.ports import Receive
 from tellwire.machines.bridge import Bridge, BrokerSide, Up
+from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import MessageQueued, MessagesRead, parse_batch
-from tellwire.protocol.ids import parse_message_id
 from tellwire.protocol.machines import BoxKey, Card
 from tellwire.protocol.operations.agents import RegisterAgent
 from tellwire.protocol.operations.machines import PairMachine
@@ -87,7 +86,8 @@ class Host:
         self.programs: list[Program] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.asleep = False
-        self.copy: tuple[MemoryJournal, Time] | None = None
+        self.copy: MemoryJournal | None = None
+        self.was_put_back = False
 
     # -- lives ----------------------------------------------------------------------------------------
 
@@ -149,6 +149,12 @@ class Host:
         except Crash:
             self.crash()
 
+    def free_disk(self) -> None:
+        """There is room on the disk again, and the broker finds out."""
+        if self.life is not None and self.life.engine.storage_error is not None:
+            self.tap.fate = lambda: ""
+            self.life.engine.probe()
+
     def expire(self) -> None:
         if self.life is not None:
             self.life.engine.submit_own(ExpireDue())
@@ -159,13 +165,13 @@ class Host:
         """A backup of the disk."""
         saved = copy.copy(self.journal)
         saved.__dict__ = {key: copy.copy(value) for key, value in self.journal.__dict__.items()}
-        self.copy = (saved, self.time)
+        self.copy = saved
 
     def put_back(self) -> None:
         """The backup takes the disk's place; the broker has to start anew."""
         assert self.copy is not None
         self.crash()
-        self.journal = self.copy[0]
+        self.journal = self.copy
         self.copy = None
 
     # -- looking --------------------------------------------------------------------------------------
@@ -192,9 +198,10 @@ class Program:
         """Everything that it was offered and confirmed, in order."""
         self.offered: dict[str, MessageRecord] = {}
         self.asked: dict[int, SendMessage] = {}
-        self.sent: dict[str, str] = {}
-        """By body: the id of what the broker accepted."""
-        self.order: list[str] = []
+        self.confirming: dict[int, list[str]] = {}
+        self.unconfirmed: list[str] = []
+        self.sent: dict[str, list[str]] = {}
+        """By body of what the broker accepted: to whom."""
 
     def connect(self, life: Life) -> None:
         self.life, self.port, self.offered = life, Port(life), {}
@@ -210,7 +217,7 @@ class Program:
 
     def drop(self) -> None:
         self.life = self.port = None
-        self.offered, self.asked = {}, {}
+        self.offered, self.asked, self.confirming, self.unconfirmed = {}, {}, {}, []
 
     @property
     def is_ready(self) -> bool:
@@ -229,22 +236,27 @@ class Program:
             n, said = self.port.heard.pop(0)
             if isinstance(said, Offer):
                 self.offered |= {record.id: record for record in said.messages}
+            elif n in self.confirming:
+                ids = self.confirming.pop(n)
+                self.unconfirmed += ids if isinstance(said, TellwireError) else []
             elif isinstance(said, Sent) and n in self.asked and said.id:
-                body = str(self.asked.pop(n).body)
-                self.sent[body] = said.id
-                self.order.append(body)
+                asked = self.asked.pop(n)
+                self.sent[str(asked.body)] = [asked.to] if isinstance(asked.to, str) else asked.to
 
     def confirm(self, count: int) -> None:
         """Read the oldest of what was offered."""
-        if not self.offered or self.life is None or self.port is None:
+        if self.life is None or self.port is None or not self.is_ready:
             return
         ids, known = list(self.offered)[:count], {record.id for record in self.seen}
         for each in ids:
             record = self.offered.pop(each)
             if each not in known:  # its word for it may have been lost with the broker
                 self.seen.append(record)
-        self.number += 1
-        self.life.engine.submit(self.port, self.number, ConfirmMessages(ids=ids))
+        ids, self.unconfirmed = [*self.unconfirmed, *ids], []
+        if ids:
+            self.number += 1
+            self.confirming[self.number] = ids
+            self.life.engine.submit(self.port, self.number, ConfirmMessages(ids=ids))
 
 
 class World:
@@ -256,8 +268,6 @@ class World:
         self.hosts = [Host(label, self.random) for label in labels]
         self.wires: list[MemoryWire] = []
         self.count = 0
-        self.calm = False
-        self.put_backs = 0
         self.trace: Counter[str] = Counter()
         for place, one in enumerate(self.hosts):
             for other in self.hosts[place + 1 :]:
@@ -330,8 +340,12 @@ class World:
             fate = self.random.choice(("before", "after"))
             host.tap.fate = lambda: fate
             self.trace["crash"] += 1
+        elif draw < 0.25:
+            host.tap.fate = lambda: "storage_full"
+            self.trace["disk full"] += 1
         elif draw < 0.3:
             wire.wipe()
+            self.trace["wiped"] += 1
         elif draw < 0.5:
             wire.faults = Faults(
                 loss=self.random.choice((0.0, 0.1, 0.5)),
@@ -345,6 +359,7 @@ class World:
                 end.note_up()
         elif draw < 0.7:
             host.asleep = not host.asleep
+            self.trace["asleep"] += 1
         elif draw < 0.8:
             host.time.wall += self.random.choice((-86_400.0, -60.0, 3_600.0, 86_400.0))
         elif draw < 0.9:
@@ -353,7 +368,8 @@ class World:
             host.save_copy()
         elif put_back and self.random.random() < 0.5:
             host.put_back()
-            self.put_backs += 1
+            host.was_put_back = True
+            self.trace["put back"] += 1
 
     def live(self, steps: int, *, put_back: bool = False, ttl: bool = False) -> None:
         """Talk while things happen."""
@@ -369,6 +385,8 @@ class World:
             for host in self.hosts:
                 if host.life is None and self.random.random() < 0.5:
                     host.start()
+                if self.random.random() < 0.3:
+                    host.free_disk()
                 for program in host.programs:
                     if program.port is None and host.life is not None and self.random.random() < 0.3:
                         program.connect(host.life)
@@ -380,11 +398,12 @@ class World:
         """All faults stop."""
         for host in self.hosts:
             host.asleep = False
+            host.free_disk()
             host.tap.fate = lambda: ""
             if host.life is None:
                 host.start()
             for program in host.programs:
-                if program.port is None and host.life is not None:
+                if not program.is_ready and host.life is not None:
                     program.connect(host.life)
         for wire in self.wires:
             wire.faults, wire.is_up = Faults(), True
@@ -429,14 +448,58 @@ class World:
 
     def check_once_in_order(self) -> None:
         """Each message was seen once by each recipient, in the order in which its sender sent."""
+        senders = [each for one in self.hosts for each in one.programs]
         for host in self.hosts:
-            for program in host.programs:
-                bodies = [str(record.body) for record in program.seen if record.sender != "tellwire"]
-                for other in (each for one in self.hosts for each in one.programs):
-                    mine = [body for body in bodies if body.startswith(f"{other.name}/")]
+            for program in host.programs if not host.was_put_back else ():
+                for sender in senders:
+                    bodies = [str(each.body) for each in program.seen]
+                    mine = [body for body in bodies if body.startswith(f"{sender.name}/")]
                     assert len(mine) == len(set(mine)), f"{program.name} saw something twice: {mine}"
                     numbers = [int(body.partition("/")[2]) for body in mine]
-                    assert numbers == sorted(numbers), f"{program.name} saw them out of order: {mine}"
+                    in_order = numbers == sorted(numbers) or sender.host.was_put_back
+                    assert in_order, f"{program.name} saw them out of order: {mine}"
+
+    def check_nothing_lost(self) -> None:
+        """Whatever a broker accepted was seen by everybody it was for."""
+        for host in self.hosts:
+            for sender in host.programs:
+                for body, names in sender.sent.items():
+                    for name in names:
+                        label, _, bare = name.partition(":")
+                        there = next(each for each in self.hosts if each.label == label)
+                        program = next(each for each in there.programs if each.name == bare)
+                        seen = {str(each.body) for each in program.seen}
+                        assert body in seen, f"{body} never reached {name}"
+
+    def check_replay(self) -> None:
+        """The state is what the journal gives, outbox and marks included."""
+        for host in self.hosts:
+            assert host.life is not None
+            assert host.life.equals_journal(), f"{host.label} differs from its journal"
+
+    def check_same_ends(self) -> None:
+        """Both journals tell the same end of every message."""
+        for host in self.hosts:
+            for there in self.hosts:
+                taken = {each.origin: seq for seq, each in there.events() if is_from(each, host)}
+                for seq, event in host.events():
+                    if isinstance(event, MessageQueued) and not event.origin:
+                        self._check_end(host, there, seq, event, taken)
+
+    def _check_end(
+        self, host: Host, there: Host, seq: int, event: MessageQueued, taken: dict[int, int]
+    ) -> None:
+        assert host.life is not None
+        for agent_id in event.recipients:
+            agent = host.life.state.agents[agent_id]
+            if agent.machine != there.id:
+                continue
+            here = host.journal.settled(seq)[agent_id].state
+            if seq not in taken:
+                assert here == "expired", f"{seq} never came, and is called {here}"
+            else:
+                end = there.journal.settled(taken[seq]).get(agent.there)
+                assert here == (end.state if end is not None else "expired"), f"{seq}: {here}, {end}"
 
     def check_statuses(self) -> None:
         """No status claims more than the other journal shows."""
@@ -445,7 +508,7 @@ class World:
                 continue
             for agent in self.shadows(host):
                 there = self.host_of(agent.machine)
-                taken = {event.origin: seq for seq, event in there.events() if is_from(event, host, there)}
+                taken = {event.origin: seq for seq, event in there.events() if is_from(event, host)}
                 for seq, receipt in agent.leased.items():
                     check_claim(seq, receipt, taken)
             self._check_read(host)
@@ -458,18 +521,15 @@ class World:
                 continue
             agent = agents[event.agent]
             there = self.host_of(agent.machine)
-            seen = {
-                (each.agent, seq)
-                for _, each in there.events()
-                if isinstance(each, MessagesRead)
-                for seq in each.seqs
-            }
-            taken = {each.origin: seq for seq, each in there.events() if is_from(each, host, there)}
+            reads = [each for _, each in there.events() if isinstance(each, MessagesRead)]
+            seen = {(each.agent, seq) for each in reads for seq in each.seqs}
+            taken = {each.origin: seq for seq, each in there.events() if is_from(each, host)}
             for seq in event.seqs:
                 assert (agent.there, taken.get(seq)) in seen, f"{seq} is called read and is not"
 
 
-def is_from(event: object, host: Host, there: Host) -> bool:
+def is_from(event: object, host: Host) -> bool:
+    """Whether this is a message that came from that host."""
     return (
         isinstance(event, MessageQueued)
         and event.origin > 0
@@ -480,10 +540,3 @@ def is_from(event: object, host: Host, there: Host) -> bool:
 def check_claim(seq: int, receipt: Receipt, taken: dict[int, int]) -> None:
     if receipt.there in ("received", "delivered"):
         assert seq in taken, f"{seq} is called {receipt.there} and never came"
-
-
-def message_seq(sent: str) -> int:
-    return parse_message_id(sent)
-
-
-GAP = GAP_S

@@ -127,7 +127,22 @@ def test_a_topic_and_a_broadcast_are_recognised() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "#", "##a", "# a", "#a b", "a b", "a b:name", "-a:name", "a:", ":a", "a:b:c", "link:1", "#" + "t" * 65]
+    "text",
+    [
+        "",
+        "#",
+        "##a",
+        "# a",
+        "#a b",
+        "a b",
+        "a b:name",
+        "-a:name",
+        "a:",
+        ":a",
+        "a:b:c",
+        "link:1",
+        "#" + "t" * 65,
+    ],
 )
 def test_what_is_not_an_address_is_refused(text: str) -> None:
     with refused("address_invalid"):

@@ -159,6 +159,8 @@ class Inbound:
         self._context = context
         self._made: dict[str, Agent] = {}
         self._more: dict[str, int] = {}
+        self._over: set[tuple[str, int]] = set()
+        """Receipts that an item of this run has brought to their end: the first word stands."""
         self.post = Post(context)
 
     def take(self, item: AnyItem | Unknown) -> None:
@@ -319,7 +321,9 @@ class Inbound:
         """The receipt of a message of ours that an agent of that machine has not read."""
         agent = self._state.agents.get(self._machine.agents.get(there, ""))
         receipt = None if agent is None else agent.leased.get(seq) or agent.pending.get(seq)
-        return None if agent is None or receipt is None else (agent, receipt)
+        if agent is None or receipt is None or (agent.id, seq) in self._over:
+            return None
+        return agent, receipt
 
     def _receipts(self, item: Receipts) -> None:
         for row in item.rows[: self._context.limits.ids_max]:
@@ -328,6 +332,8 @@ class Inbound:
                 continue
             agent, receipt = found
             evidence = harmless(row.evidence)[:64]
+            if row.state not in ("received", "delivered"):
+                self._over.add((agent.id, row.seq))
             if row.state in ("received", "delivered"):
                 self.post.add(ReceiptsTaken(agent.id, [row.seq], row.state))
             elif row.state in ("read", "answered"):
