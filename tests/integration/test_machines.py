@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 import tellwire
 from tellwire.protocol.errors import TellwireError
@@ -213,9 +214,75 @@ async def test_a_copied_home_does_not_connect_until_it_has_an_identity_of_its_ow
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+async def test_a_machine_with_a_new_identity_is_paired_again_as_a_new_one(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    await pair_over_redis(laptop, desk, server.url)
+    before = (await desk.machines())["laptop"]["id"]
+    renewed = await laptop.at_terminal("machine", "renew", types=b"y\n")
+    assert renewed.code == 0, renewed
+    async with inviting(desk, server.url) as (shell, invite):
+        joined = await laptop.at_terminal("machine", "join", invite, "--me", "laptop2", "--yes")
+        assert joined.code == 0, (joined, shell.screen)
+    await desk.online("laptop2")
+    laptop.signal(laptop.KILL)
+    await laptop.online("desk")
+    after = await desk.machines()
+    assert after["laptop"]["id"] == before != after["laptop2"]["id"]
+    laptop.label = "laptop2"
+    await talk(laptop, desk)
+
+
 async def _tells(home: Computer, words: str) -> str:
     shown = (await home.at_terminal("machine", "show", "desk")).out
     return shown if words in shown else ""
+
+
+async def test_the_rights_that_acl_prints_are_enough_and_all_others_are_refused(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    async with _owner(server) as owner:
+        for home in pair:
+            line = (await home.at_terminal("machine", "acl")).out.strip().splitlines()[0]
+            words = line.replace(">PASSWORD", ">pw").split()
+            await owner.execute_command("ACL", "SETUSER", home.label, *words[3:])
+    urls = [f"redis://{home.label}:pw@127.0.0.1:{server.port}/0" for home in pair]
+    async with inviting(laptop, urls[0]) as (shell, invite):
+        joined = await desk.at_terminal(
+            "machine", "join", invite, "--me", "desk", "--yes", "--carrier", urls[1]
+        )
+        assert joined.code == 0, (joined, shell.screen)
+    await laptop.online("desk")
+    await desk.online("laptop")
+    await talk(laptop, desk)
+    other = (await desk.machines())["laptop"]["id"]
+    async with _owner(server) as owner, _owner(server, urls[1]) as user:
+        theirs = next(key for key in await owner.keys("tellwire:1:{*") if key.endswith(other.encode()))
+        for refused in (("FLUSHALL",), ("KEYS", "*"), ("DEL", theirs), ("XTRIM", theirs, "MAXLEN", "0")):
+            with pytest.raises(RedisError):
+                await user.execute_command(*refused)
+
+
+async def test_a_machine_that_is_switched_off_gets_its_mail_when_it_is_on_again(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    await pair_over_redis(laptop, desk, server.url)
+    async with (
+        tellwire.connect("alice", home=laptop.path) as alice,
+        tellwire.connect("bob", home=desk.path) as bob,
+    ):
+        await until(lambda: _lists(alice, "desk:bob"), what="bob is listed")
+        assert (await laptop.at_terminal("machine", "off", "desk")).code == 0
+        await alice.send("desk:bob", "later")
+        assert await bob.messages(wait_s=1.0) == []
+        assert "off" in (await laptop.at_terminal("machine")).out
+        assert (await laptop.at_terminal("machine", "on")).code == 0
+        assert [each.body for each in await take(bob, 1)] == ["later"]
+        doctor = await laptop.at_terminal("doctor")
+        assert "machine desk" in doctor.out
 
 
 async def test_a_redis_with_a_foreign_certificate_is_refused_and_a_known_one_is_used(
@@ -377,9 +444,9 @@ async def test_who_owns_the_redis_can_only_withhold(
         assert refused > 20
 
 
-def _owner(server: RedisServer) -> Any:
+def _owner(server: RedisServer, url: str = "") -> Any:
     make: Any = Redis
-    return make.from_url(server.url)
+    return make.from_url(url or server.url)
 
 
 async def _do_harm(owner: Any, number: int) -> None:
