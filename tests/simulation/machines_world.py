@@ -133,6 +133,7 @@ class Host:
         life = self.life
         if life is None or self.asleep:
             return
+        life.engine.clock.read()  # as the ticker does
         try:
             for _ in range(50):
                 self._plug()

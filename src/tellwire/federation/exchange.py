@@ -87,33 +87,58 @@ class Heard(NamedTuple):
     """Send a parcel now, even if there is nothing to say."""
 
 
+class Outgoing:
+    """What of our lane to send next, and when."""
+
+    def __init__(self, machine: Machine, now: float) -> None:
+        self.inc = machine.inc
+        self.next = machine.acked + 1
+        self.limit = machine.acked + WINDOW_ITEMS_MAX
+        """The other takes items up to this number now."""
+        self.due = now
+        """When what is not acknowledged is sent again."""
+        self.patience = RESEND_S_MIN
+        self.went_back = -RESEND_S_MAX
+        self.sent_at: dict[int, float] = {}
+
+    def note_acked(self, acked: int, round_trip_s: float, now: float) -> None:
+        """The other has more of it: what is left has its time again."""
+        self.sent_at = {number: at for number, at in self.sent_at.items() if number > acked}
+        self.next = max(self.next, acked + 1)
+        self.patience = max(RESEND_S_MIN, ROUND_TRIPS * round_trip_s)
+        self.due = now + self.patience
+
+
+class Life:
+    """A number by which answers to what is asked now are known from all earlier words."""
+
+    def __init__(self, machine: Machine, word: int) -> None:
+        self.word = word
+        self.inc, self.acked = machine.inc, machine.acked
+        """What the other had acknowledged when the number was taken: an answer to it says no less."""
+
+    def proves(self, parcel: Parcel) -> bool:
+        """Whether this is an answer that says less than its sender had acknowledged before it was asked."""
+        said = (parcel.ack_inc, parcel.ack)
+        return parcel.echo == self.word and self.acked > 0 and said < (self.inc, self.acked)
+
+
 class Exchange:
     """The volatile half of one pair's lanes."""
 
     def __init__(self, machine: Machine, now: float, random: Callable[[], float]) -> None:
         self._random = random
-        self._life = self._word()
-        self._life_inc, self._life_acked = machine.inc, machine.acked
+        self._life = Life(machine, self._word())
+        self._out = Outgoing(machine, now)
         self._echo = 0
         """The newest life that was heard of the other."""
-        self._next = machine.acked + 1
-        self._limit = machine.acked + WINDOW_ITEMS_MAX
-        """The other takes items up to this number now."""
-        self._inc = machine.inc
-        self._due = now
-        """When what is not acknowledged is sent again."""
-        self._patience = RESEND_S_MIN
-        self._went_back = self._asked = self._answered = -RESEND_S_MAX
+        self._asked = self._answered = -RESEND_S_MAX
         self._reach = (machine.peer_inc, machine.taken, machine.taken_mark)
         """How far the other's lane was handed on to be taken; what is on disk may be behind that."""
         self._told = (-1, 0)
         """The acknowledgement that was last sent."""
         self._is_missing = self._must_ask = False
-        self._beat_at = now
-        self._beat_s = BEAT_S
-        self._sent_at: dict[int, float] = {}
-        self.heard = -1.0
-        """When the other was last heard; below 0 if it was not."""
+        self._beat_at, self._beat_s = now, BEAT_S
         self.round_trip_s = 0.0
 
     def _word(self) -> int:
@@ -124,7 +149,6 @@ class Exchange:
     def hear(self, machine: Machine, parcel: Parcel, items: Sequence[AnyItem | Unknown], now: float) -> Heard:
         """Judge one parcel of the other machine; nothing changes but what is volatile."""
         self._follow(machine, now)
-        self.heard = now
         self._echo = parcel.life
         self._beat_s, self._beat_at = BEAT_S, min(self._beat_at, now + BEAT_S)
         verdict = self._judge(machine, parcel)
@@ -137,12 +161,12 @@ class Exchange:
         if verdict is Verdict.OLD:
             self._doubt(machine, now)
         elif parcel.ack_inc == machine.inc:
-            self._limit = max(parcel.ack, parcel.ack + parcel.room)
+            self._out.limit = parcel.ack + parcel.room
             if parcel.ack > machine.acked:
                 acked = parcel.ack
                 self._note_acked(acked, now)
-            if parcel.flags & GO_BACK and now - self._went_back >= GO_BACK_EVERY_S:
-                self._went_back = now
+            if parcel.flags & GO_BACK and now - self._out.went_back >= GO_BACK_EVERY_S:
+                self._out.went_back = now
                 self.rewind(max(acked, machine.acked), now)
         first, base, taken, wants = self._take(machine, parcel, items, now)
         return Heard(acked, 0, first, base, taken, answer or wants)
@@ -154,9 +178,7 @@ class Exchange:
         if parcel.ack_inc < machine.inc or parcel.ack < machine.acked:
             if machine.acked == 0:
                 return Verdict.FINE  # it has not heard of this incarnation, and need not have
-            said, known = (parcel.ack_inc, parcel.ack), (self._life_inc, self._life_acked)
-            is_answer = parcel.echo == self._life and self._life_acked > 0
-            return Verdict.PROOF if is_answer and said < known else Verdict.OLD
+            return Verdict.PROOF if self._life.proves(parcel) else Verdict.OLD
         if parcel.ack > machine.sent:
             return Verdict.PROOF
         mark = machine.acked_mark
@@ -169,18 +191,13 @@ class Exchange:
         if now - self._asked < ASK_EVERY_S:
             return
         self._asked = now
-        self._life = self._word()
-        self._life_inc, self._life_acked = machine.inc, machine.acked
+        self._life = Life(machine, self._word())
         self._must_ask = True
 
     def _note_acked(self, acked: int, now: float) -> None:
-        sent_at = self._sent_at.pop(acked, None)
-        if sent_at is not None:
+        if (sent_at := self._out.sent_at.get(acked)) is not None:
             self.round_trip_s = now - sent_at
-        self._sent_at = {number: at for number, at in self._sent_at.items() if number > acked}
-        self._next = max(self._next, acked + 1)
-        self._patience = max(RESEND_S_MIN, ROUND_TRIPS * self.round_trip_s)
-        self._due = now + self._patience
+        self._out.note_acked(acked, self.round_trip_s, now)
 
     def _take(
         self, machine: Machine, parcel: Parcel, items: Sequence[AnyItem | Unknown], now: float
@@ -219,24 +236,19 @@ class Exchange:
 
     def _follow(self, machine: Machine, now: float) -> None:
         """Begin at the beginning of a new incarnation."""
-        if self._inc != machine.inc:
-            self._inc = machine.inc
-            self._life = self._word()
-            self._life_inc, self._life_acked = machine.inc, machine.acked
-            self._limit = WINDOW_ITEMS_MAX
-            self._sent_at = {}
-            self._next = 1
-            self._due = now
+        if self._out.inc != machine.inc:
+            self._out = Outgoing(machine, now)
+            self._life = Life(machine, self._word())
 
     def rewind(self, acked: int, now: float) -> None:
         """Send again all that is not acknowledged: something was lost, or the carrier is another."""
-        self._next = acked + 1
-        self._sent_at = {}
-        self._due = now + self._patience
+        out = self._out
+        out.next, out.sent_at = acked + 1, {}
+        out.due = now + out.patience
 
     def reconnect(self, machine: Machine, now: float) -> None:
         """The carrier is connected, or is another one."""
-        self._patience, self._beat_s = RESEND_S_MIN, BEAT_S
+        self._out.patience, self._beat_s = RESEND_S_MIN, BEAT_S
         self.rewind(machine.acked, now)
 
     def settle(self, machine: Machine) -> None:
@@ -246,11 +258,12 @@ class Exchange:
     def plan(self, machine: Machine, now: float) -> range:
         """The numbers that may be sent now in one parcel; empty if there are none."""
         self._follow(machine, now)
-        if self._next > machine.acked + 1 and machine.sent > machine.acked and now >= self._due:
-            self._patience = min(RESEND_S_MAX, 2 * self._patience) * (0.8 + 0.4 * self._random())
+        out = self._out
+        if out.next > machine.acked + 1 and machine.sent > machine.acked and now >= out.due:
+            out.patience = min(RESEND_S_MAX, 2 * out.patience) * (0.8 + 0.4 * self._random())
             self.rewind(machine.acked, now)
-        first = self._next = max(self._next, machine.acked + 1)
-        end = min(machine.sent, self._limit, machine.acked + WINDOW_ITEMS_MAX, first + ITEMS_MAX - 1)
+        first = out.next = max(out.next, machine.acked + 1)
+        end = min(machine.sent, out.limit, machine.acked + WINDOW_ITEMS_MAX, first + ITEMS_MAX - 1)
         flying = sum(machine.out[number].size for number in range(machine.acked + 1, first))
         size, number = 0, first
         while number <= end:
@@ -270,10 +283,11 @@ class Exchange:
         self._beat_at = now + self._beat_s
         if not numbers:
             return
-        if self._next == machine.acked + 1:
-            self._due = now + self._patience
-        self._next = numbers.stop
-        self._sent_at[numbers.stop - 1] = now
+        out = self._out
+        if out.next == machine.acked + 1:
+            out.due = now + out.patience
+        out.next = numbers.stop
+        out.sent_at[numbers.stop - 1] = now
 
     def parcel(self, machine: Machine, numbers: range, *, room: int, beat: bool = False) -> Parcel:
         """The parcel with these numbers of our lane; its items are still to be put in."""
@@ -285,7 +299,7 @@ class Exchange:
         return Parcel(
             speaks=machine.speaks,
             inc=machine.inc,
-            life=self._life,
+            life=self._life.word,
             echo=self._echo,
             first=numbers.start if numbers else 0,
             ack_inc=machine.peer_inc,
@@ -313,5 +327,5 @@ class Exchange:
 
     def next_at(self, machine: Machine) -> float:
         """When something is to be done by itself."""
-        flying = machine.sent > machine.acked and self._next > machine.acked + 1
-        return min(self._beat_at, self._due) if flying else self._beat_at
+        flying = machine.sent > machine.acked and self._out.next > machine.acked + 1
+        return min(self._beat_at, self._out.due) if flying else self._beat_at

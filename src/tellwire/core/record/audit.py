@@ -132,11 +132,13 @@ def apply_refused(_state: State, _event: CallRefused) -> None:
 
 
 def namer(state: State, former_name: NameOf) -> NameOf:
-    """From an agent's id to its name; any other word stays."""
+    """From an agent's id to its name, and from a machine's to its label; any other word stays."""
 
     def name_of(agent_id: str) -> str:
-        agent = state.agents.get(agent_id)
-        return former_name(agent_id) if agent is None else agent.name
+        if (agent := state.agents.get(agent_id)) is not None:
+            return agent.name
+        machine = state.machines.get(agent_id)
+        return former_name(agent_id) if machine is None else machine.label
 
     return name_of
 
@@ -359,7 +361,8 @@ def _of_machine_event(
     detail = {word: value for word, value in fields.items() if word not in _OF_MACHINES and value}
     if fields.get("seqs"):
         detail["ids"] = _ids(fields["seqs"])
-    return AuditLine(fields.get("machine") or fields.get("id") or "", whom, msgspec.to_builtins(detail))
+    who = name_of(fields.get("machine") or fields.get("id") or "")
+    return AuditLine(who, whom, msgspec.to_builtins(detail))
 
 
 def _ids(seqs: list[int]) -> list[str]:
