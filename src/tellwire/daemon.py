@@ -337,11 +337,10 @@ def _make_machines(engine: Engine, journal: SqliteJournal, server: Server, setti
         engine.commits,
         engine.facts,
         LateAnswers(engine, engine.refusals),
-        connections=server.connections,
+        server=server,
         home=settings.home,
         version=VERSION,
     )
-    server.add_door("wire", machines.door)
     engine.handlers.defer(MachineCard, machines.begin_card)
     engine.handlers.defer(RenewMachine, machines.begin_renewal)
     return machines

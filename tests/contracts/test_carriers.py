@@ -7,17 +7,20 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import pytest
 
 from tellwire.broker.registrations import Connections, Visit
+from tellwire.federation.carriers.memory import MemoryWire
 from tellwire.federation.carriers.redis_streams import RedisCarrier, RedisTimes
 from tellwire.federation.carriers.ssh import IncomingSsh, SshCarrier, SshTimes
 from tellwire.federation.ports import BLOB_BYTES_MAX, Carrier
 from tellwire.machines.door import WireDoor
 from tellwire.paths import socket_path
 from tellwire.protocol.frames import LineDecoder, parse_hello
+from tellwire.system.tasks import alongside
 from tests.integration import daemons, redis_server
 from tests.integration.daemons import Sshd
 from tests.integration.redis_server import RedisServer
@@ -132,7 +135,28 @@ class Greeting(asyncio.Protocol):
         self._door.admit(Visit(self._transport, os.getpid(), hello, rest))
 
 
-KINDS = {"redis": over_redis, "ssh": over_ssh}
+async def over_memory(stack: AsyncExitStack, _folder: Path) -> Ends:
+    """In this process; a task lets time pass."""
+    wire = MemoryWire((HERE, THERE), asyncio.get_running_loop().time, random=Random(1))
+    near, far = End(wire.ends[HERE]), End(wire.ends[THERE])
+
+    async def deliver() -> None:
+        while True:
+            wire.deliver()
+            await asyncio.sleep(0.001)
+
+    stack.enter_context(alongside(deliver()))
+
+    async def cut() -> None:
+        for up in (False, True):
+            wire.is_up = up
+            for each in wire.ends.values():
+                each.note_up()
+
+    return Ends(near, far, cut)
+
+
+KINDS = {"memory": over_memory, "redis": over_redis, "ssh": over_ssh}
 
 
 @pytest.fixture(params=sorted(KINDS))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 import tellwire
 from tellwire.protocol.errors import TellwireError
@@ -20,7 +23,7 @@ from tellwire.protocol.operations.machines import MachineCard
 from tests.integration import daemons, kills_carrier, redis_server
 from tests.integration.daemons import Sshd
 from tests.integration.machines_world import Computer, computers, inviting, pair_over_redis, prepare_ssh
-from tests.integration.redis_server import RedisServer
+from tests.integration.redis_server import RedisServer, make_certificate
 from tests.integration.world import take, until
 from tests.surfaces.cli_world import run
 
@@ -181,6 +184,126 @@ async def _lists(agent: tellwire.Agent, name: str) -> bool:
     return name in {each.name for each in await agent.peers(all=True)}
 
 
+async def test_a_copied_home_does_not_connect_until_it_has_an_identity_of_its_own(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    await pair_over_redis(laptop, desk, server.url)
+    assert (await laptop.at_terminal("down")).code == 0
+    async with computers() as _none:
+        copy = Computer(laptop.path.with_name(laptop.path.name + "-copy"), "copy")
+        try:
+            shutil.copytree(laptop.path, copy.path, ignore=shutil.ignore_patterns("socket"))
+            await asyncio.to_thread(copy.up)
+            shown = await until(lambda: _tells(copy, "machine renew"), what="it says what to do")
+            assert "was made for" in shown
+            renewed = await copy.at_terminal("machine", "renew", "--yes")
+            assert renewed.code == 0, renewed
+            async with inviting(desk, server.url) as (shell, invite):
+                joined = await copy.at_terminal("machine", "join", invite, "--me", "copy", "--yes")
+                assert joined.code == 0, (joined, shell.screen)
+            await copy.online("desk")
+            await asyncio.to_thread(laptop.up)
+            await laptop.online("desk")
+            assert {"laptop", "copy"} <= set(await desk.machines())
+            await talk(copy, desk)
+            await talk(laptop, desk)
+        finally:
+            copy.end()
+            for folder in (copy.path, copy.tools):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_a_machine_with_a_new_identity_is_paired_again_as_a_new_one(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    await pair_over_redis(laptop, desk, server.url)
+    before = (await desk.machines())["laptop"]["id"]
+    renewed = await laptop.at_terminal("machine", "renew", types=b"y\n")
+    assert renewed.code == 0, renewed
+    async with inviting(desk, server.url) as (shell, invite):
+        joined = await laptop.at_terminal("machine", "join", invite, "--me", "laptop2", "--yes")
+        assert joined.code == 0, (joined, shell.screen)
+    await desk.online("laptop2")
+    laptop.signal(laptop.KILL)
+    await laptop.online("desk")
+    after = await desk.machines()
+    assert after["laptop"]["id"] == before != after["laptop2"]["id"]
+    laptop.label = "laptop2"
+    await talk(laptop, desk)
+
+
+async def _tells(home: Computer, words: str) -> str:
+    shown = (await home.at_terminal("machine", "show", "desk")).out
+    return shown if words in shown else ""
+
+
+async def test_the_rights_that_acl_prints_are_enough_and_all_others_are_refused(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    async with _owner(server) as owner:
+        for home in pair:
+            line = (await home.at_terminal("machine", "acl")).out.strip().splitlines()[0]
+            words = line.replace(">PASSWORD", ">pw").split()
+            await owner.execute_command("ACL", "SETUSER", home.label, *words[3:])
+    urls = [f"redis://{home.label}:pw@127.0.0.1:{server.port}/0" for home in pair]
+    async with inviting(laptop, urls[0]) as (shell, invite):
+        joined = await desk.at_terminal(
+            "machine", "join", invite, "--me", "desk", "--yes", "--carrier", urls[1]
+        )
+        assert joined.code == 0, (joined, shell.screen)
+    await laptop.online("desk")
+    await desk.online("laptop")
+    await talk(laptop, desk)
+    other = (await desk.machines())["laptop"]["id"]
+    async with _owner(server) as owner, _owner(server, urls[1]) as user:
+        theirs = next(key for key in await owner.keys("tellwire:1:{*") if key.endswith(other.encode()))
+        for refused in (("FLUSHALL",), ("KEYS", "*"), ("DEL", theirs), ("XTRIM", theirs, "MAXLEN", "0")):
+            with pytest.raises(RedisError):
+                await user.execute_command(*refused)
+
+
+async def test_a_machine_that_is_switched_off_gets_its_mail_when_it_is_on_again(
+    pair: tuple[Computer, Computer], server: RedisServer
+) -> None:
+    laptop, desk = pair
+    await pair_over_redis(laptop, desk, server.url)
+    async with (
+        tellwire.connect("alice", home=laptop.path) as alice,
+        tellwire.connect("bob", home=desk.path) as bob,
+    ):
+        await until(lambda: _lists(alice, "desk:bob"), what="bob is listed")
+        assert (await laptop.at_terminal("machine", "off", "desk")).code == 0
+        await alice.send("desk:bob", "later")
+        assert await bob.messages(wait_s=1.0) == []
+        assert "off" in (await laptop.at_terminal("machine")).out
+        assert (await laptop.at_terminal("machine", "on")).code == 0
+        assert [each.body for each in await take(bob, 1)] == ["later"]
+        doctor = await laptop.at_terminal("doctor")
+        assert "machine desk" in doctor.out
+
+
+async def test_a_redis_with_a_foreign_certificate_is_refused_and_a_known_one_is_used(
+    pair: tuple[Computer, Computer], tmp_path: Path
+) -> None:
+    if reason := redis_server.missing():
+        pytest.skip(f"there is no redis-server: {reason}")
+    certificate, key = make_certificate(tmp_path)
+    server = RedisServer(tmp_path, certificate=certificate, key=key)
+    await server.start()
+    try:
+        laptop, desk = pair
+        foreign = await laptop.at_terminal("machine", "invite", "--carrier", server.url)
+        assert foreign.code == 69, foreign
+        assert "certificate" in foreign.out
+        await pair_over_redis(laptop, desk, f"{server.url}?ssl_ca_certs={certificate}")
+        await talk(laptop, desk)
+    finally:
+        await server.kill()
+
+
 def test_a_broker_without_machines_loads_neither_pynacl_nor_redis() -> None:
     """Most have one machine: they pay nothing for those who have more."""
     look = (
@@ -321,9 +444,9 @@ async def test_who_owns_the_redis_can_only_withhold(
         assert refused > 20
 
 
-def _owner(server: RedisServer) -> Any:
+def _owner(server: RedisServer, url: str = "") -> Any:
     make: Any = Redis
-    return make.from_url(server.url)
+    return make.from_url(url or server.url)
 
 
 async def _do_harm(owner: Any, number: int) -> None:

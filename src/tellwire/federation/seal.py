@@ -231,6 +231,7 @@ class Keyring:
         self.words = fingerprint(self.sign_key)
         self.refused: Counter[str] = Counter()
         """How many blobs did not open, by reason."""
+        self._is_retired = False
         self._sealing: dict[str, _Sealing] = {}
         self._opening: dict[bytes, _Opening] = {}
         for machine in file.machines:
@@ -307,7 +308,15 @@ class Keyring:
         ring.rotate()
         return ring
 
+    def retire(self) -> None:
+        """Another identity takes this one's place: seal, open and write nothing any more."""
+        self._is_retired = True
+        self._sealing.clear()
+        self._opening.clear()
+
     def _save(self) -> None:
+        if self._is_retired:
+            return
         write_atomically(self._path, msgspec.json.encode(self._file), mode=0o600, fsync=True)
 
     # -- what this machine says of itself -------------------------------------------------------------
@@ -370,6 +379,8 @@ class Keyring:
         Raises:
             OSError: the key file cannot be written.
         """
+        if self._is_retired:
+            return
         known = self._file.machines.get(machine)
         if known is None or known.sign_key != sign_key:
             known = _Known(sign_key, [], 0)

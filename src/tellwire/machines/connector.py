@@ -64,12 +64,15 @@ class Carriers:
         self._addresses = addresses
         self._tasks = Tasks()
         self._running: dict[str, list[asyncio.Task[None]]] = {}
+        self._is_closed = False
 
     def connect(
         self, machine: Machine, receive: Receive, up: Callable[[int, bool, str], None]
     ) -> Sequence[Carrier]:
         """Begin with the carriers that a machine has now."""
         self.disconnect(machine.id)
+        if self._is_closed:
+            return []
         made = [self._make(machine, word) for word in machine.carriers if not word.startswith(OFF)]
         carriers = [each for each in made if each is not None]
         works: list[Coroutine[Any, Any, None]] = [
@@ -85,7 +88,8 @@ class Carriers:
             task.cancel()
 
     async def close(self) -> None:
-        """Stop all of them."""
+        """Stop all of them, and begin no more."""
+        self._is_closed = True
         self._tasks.cancel()
         await self._tasks.drain(2.0)
 

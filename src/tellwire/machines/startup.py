@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from tellwire.broker.calls import LateAnswers, call_for
 from tellwire.broker.ports import Journal, Mesh, Source
-from tellwire.broker.registrations import ClientFacts, Commits, Connections
+from tellwire.broker.registrations import ClientFacts, Commits
+from tellwire.broker.server import Server
 from tellwire.core.context import NameMachine, TellOperator, Way
 from tellwire.core.kernel import check_caller
-from tellwire.machines.bridge import Bridge, BrokerSide
-from tellwire.machines.connector import REDIS, REDIS_MODULE, Carriers
-from tellwire.machines.door import WireDoor
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events.machines import MachinePaired, MachineRemoved
 from tellwire.protocol.machines import parse_label, propose_label
@@ -31,13 +29,19 @@ from tellwire.system.tasks import Tasks
 
 if TYPE_CHECKING:
     from tellwire.federation.seal import Keyring
+    from tellwire.machines.bridge import Bridge
+    from tellwire.machines.connector import Carriers
 
 log = logging.getLogger("tellwire.machines")
 
 SEAL_MODULE = "tellwire.federation.seal"
+REDIS_MODULE = "tellwire.federation.carriers.redis_streams"
+PARTS = ("tellwire.machines.bridge", "tellwire.machines.connector", "tellwire.machines.door")
+REDIS = "redis"
 ROTATE_S = 24 * 3_600.0
 """How long a session key is used, in seconds that this machine is awake."""
 LOOK_S = 600.0
+PAIRING = frozenset({MachinePaired, MachineRemoved})
 
 
 class Machines:
@@ -51,7 +55,7 @@ class Machines:
         facts: ClientFacts,
         late: LateAnswers,
         *,
-        connections: Connections,
+        server: Server,
         home: Path,
         version: str,
     ) -> None:
@@ -61,7 +65,7 @@ class Machines:
         self._late = late
         self._home = home
         self._version = version
-        self.door = WireDoor(connections)
+        self._server = server
         self._tasks = Tasks()
         self._ring: Keyring | None = None
         self._lock = asyncio.Lock()
@@ -91,6 +95,8 @@ class Machines:
 
     def _after_commit(self) -> None:
         for event in self._commits.events:
+            if type(event) not in PAIRING:
+                continue
             if isinstance(event, MachinePaired):
                 self._tell_paired(event)
                 if self._bridge is None:
@@ -112,24 +118,34 @@ class Machines:
             try:
                 ring = await self._load(create=False)
                 words = [word for each in self._mesh.state.machines.values() for word in each.carriers]
-                if any(word.startswith(REDIS) for word in words):
-                    await asyncio.to_thread(import_module, REDIS_MODULE)
+                for name in (*PARTS, *([REDIS_MODULE] if any(REDIS in word for word in words) else [])):
+                    await asyncio.to_thread(import_module, name)
             except (TellwireError, ImportError, OSError) as error:
                 self._problem = str(error)
                 log.warning("other machines cannot be reached: %s", error)
                 return
             self._problem = ""
-            self._carriers = Carriers(ring.id, self.door, ring)
-            loop = asyncio.get_running_loop()
-            self._bridge = Bridge(
-                BrokerSide(self._mesh, self._journal, loop.time),
-                self._commits,
-                self._carriers,
-                seal=ring,
-                random=random.random,
-                call_at=loop.call_at,
-            )
-            loop.call_later(LOOK_S, self._look)
+            self._connect(ring)
+
+    def _connect(self, ring: Keyring) -> None:
+        # A thread has imported them: who has one machine does not pay for them.
+        from tellwire.machines.bridge import Bridge, BrokerSide  # noqa: PLC0415
+        from tellwire.machines.connector import Carriers  # noqa: PLC0415
+        from tellwire.machines.door import WireDoor  # noqa: PLC0415
+
+        door = WireDoor(self._server.connections)
+        self._server.add_door("wire", door)
+        self._carriers = Carriers(ring.id, door, ring)
+        loop = asyncio.get_running_loop()
+        self._bridge = Bridge(
+            BrokerSide(self._mesh, self._journal, loop.time),
+            self._commits,
+            self._carriers,
+            seal=ring,
+            random=random.random,
+            call_at=loop.call_at,
+        )
+        loop.call_later(LOOK_S, self._look)
 
     async def _load(self, *, create: bool) -> Keyring:
         """The keys of this home; PyNaCl is imported in a thread.
@@ -208,6 +224,8 @@ class Machines:
         async with self._lock:
             keyring: Any = (await asyncio.to_thread(import_module, SEAL_MODULE)).Keyring
             make: Callable[[Path], Keyring] = keyring.move if operation.moved else keyring.create
+            if self._ring is not None:
+                self._ring.retire()
             ring = await asyncio.to_thread(make, self._home)
             if self._carriers is not None:
                 await self._carriers.close()

@@ -208,13 +208,19 @@ def invite(carrier: str, label: str, me: str, *, team: bool, as_json: bool) -> i
 
 @machine.command("join")
 @click.argument("invite", metavar="INVITE")
+@click.option(
+    "--carrier", default="", metavar="URL", help="The same Redis with a user of this machine's own."
+)
 @as_option
 @me_option
 @team_option
 @yes_option
 @json_option
-def join(invite: str, label: str, me: str, *, team: bool, yes: bool, as_json: bool) -> int:
+def join(invite: str, carrier: str, label: str, me: str, *, team: bool, yes: bool, as_json: bool) -> int:
     """Use an invite of another machine.
+
+    The invite has the address of the Redis in it. If each machine has a user of its own there (see `machine
+    acl`), give this machine's address with --carrier.
 
     \b
     Examples:
@@ -230,6 +236,7 @@ def join(invite: str, label: str, me: str, *, team: bool, yes: bool, as_json: bo
 
     paired = pairing.join(
         parse_invite(invite),
+        carrier,
         names=pairing.Names(label, me),
         trust=_trust(team=team),
         confirm=confirm,

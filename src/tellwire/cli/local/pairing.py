@@ -355,22 +355,24 @@ def _for_guest(error: TellwireError) -> TellwireError:
 
 def join(
     made: Invite,
+    carrier: str,
     *,
     names: Names,
     trust: Trust,
     confirm: Callable[[Partner], None],
     note: Callable[[str], None],
 ) -> Paired:
-    """Use an invite up.
+    """Use an invite up; `carrier` is this machine's own way to the same Redis, if it has one.
 
     Raises:
         TellwireError: it is over or used, or the other machine refuses.
     """
-    here = ask(MachineCard(label=names.me, carrier_url=made.carrier))
+    address = carrier or made.carrier
+    here = ask(MachineCard(label=names.me, carrier_url=address))
     guest = Guest(here.card, trust=trust, key=made.key, host=made.machine)
 
     async def work() -> Paired:
-        async with open_pair_stream(made.carrier, made.stream, waits_s=READ_S) as stream:
+        async with open_pair_stream(address, made.stream, waits_s=READ_S) as stream:
             await _await_offer(stream, guest)
             assert guest.partner is not None
             label = await asyncio.to_thread(check_partner, here, guest.partner, names.other)

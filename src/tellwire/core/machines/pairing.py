@@ -30,6 +30,7 @@ from tellwire.protocol.events.machines import (
 )
 from tellwire.protocol.ids import format_id
 from tellwire.protocol.machines import SPEAKS, Card, parse_label
+from tellwire.protocol.operations.agents import Done
 from tellwire.protocol.operations.machines import (
     ListMachines,
     MachineList,
@@ -270,7 +271,7 @@ def decide_remove_machine(state: State, operation: RemoveMachine, context: Conte
 
 def decide_name_machine(state: State, command: NameMachine, _context: Context) -> Decision:
     """Another identity under the same label."""
-    return Decision(None, [MachineNamed(command.id, state.here_label)])
+    return Decision(Done(), [MachineNamed(command.id, state.here_label)])
 
 
 def decide_note_parcels(_state: State, command: NoteParcels, _context: Context) -> Decision:

@@ -12,7 +12,7 @@ from random import Random
 
 import msgspec
 
-from tellwire.federation.ports import Receive, Up
+from tellwire.federation.ports import BLOB_BYTES_MAX, Receive, Up
 
 
 class Faults(msgspec.Struct, kw_only=True):
@@ -115,7 +115,7 @@ class MemoryCarrier:
     def send(self, blob: bytes, last: int = 0) -> bool:
         """Put a blob on the wire."""
         del last  # nothing is kept, so nothing can be let go
-        if not self._wire.is_up:
+        if not self._wire.is_up or len(blob) > BLOB_BYTES_MAX:
             return False
         self._wire.put(self._other, blob)
         return True

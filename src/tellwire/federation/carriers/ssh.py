@@ -138,7 +138,9 @@ class SshCarrier(_Line):
             self._was_up = False
             try:
                 why = await self._serve(receive, up)
-            except (OSError, FrameError) as error:
+            except FrameError:
+                why = "The other machine does not take this connection; pair it again."
+            except OSError as error:
                 why = str(error)
             up(False, why)
             failures = 0 if self._was_up else failures + 1
@@ -210,13 +212,13 @@ async def _after_mark(reader: asyncio.StreamReader) -> bytes:
     """What comes behind the mark; what a shell prints before it is dropped.
 
     Raises:
-        FrameError: there is no mark.
+        OSError: there is no mark.
     """
     seen = b""
     while MARK not in seen:
         data = await reader.read(READ_BYTES)
         if not data or len(seen) > GREETING_BYTES_MAX:
-            raise FrameError("tellwire did not answer on the other machine.")
+            raise OSError("tellwire did not answer on the other machine.")
         seen += data
     return seen.partition(MARK)[2]
 
