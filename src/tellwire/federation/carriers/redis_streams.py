@@ -24,6 +24,7 @@ from redis.asyncio.connection import AbstractConnection, Connection, parse_url
 from redis.exceptions import AuthenticationError, MovedError, RedisError
 
 from tellwire.protocol.errors import TellwireError
+from tellwire.system.tasks import owned
 
 SCHEMES = ("redis", "rediss", "unix")
 PREFIX = "tellwire:1"
@@ -220,7 +221,7 @@ class RedisCarrier:
             await _ask(writer, "XTRIM", self._out, "MAXLEN", 0)
             self._begin()
             works = (self._read(reader, receive), self._write(writer), self._confirm(writer))
-            tasks = [asyncio.get_running_loop().create_task(work) for work in works]
+            tasks = [owned(work) for work in works]
             for task in tasks:
                 task.add_done_callback(_look_at)
             try:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from tellwire.federation.carriers.frames import NOBODY, FrameDecoder, FrameError, format_frame, tag_of
 from tellwire.federation.ports import BLOB_BYTES_MAX
 from tellwire.protocol.errors import TellwireError
+from tellwire.system.tasks import owned
 
 MARK = b"\0tellwire-wire 1\n"
 """As `relay.wire` writes it."""
@@ -157,7 +158,7 @@ class SshCarrier(_Line):
         assert process.stdout is not None
         assert process.stderr is not None
         said = bytearray()
-        listening = asyncio.get_running_loop().create_task(_keep_last(process.stderr, said))
+        listening = owned(_keep_last(process.stderr, said))
         try:
             why = await self._talk(process.stdin, process.stdout, receive, up)
             with suppress(TimeoutError):
