@@ -13,9 +13,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import tellwire
 from tests.integration.attacks import Shell
 from tests.integration.daemons import Sshd
-from tests.integration.world import ROOT, Home, tellwire_command, until
+from tests.integration.world import ROOT, Home, take, tellwire_command, until
 from tests.surfaces.cli_world import Done, run_at_terminal
 
 INVITE = re.compile(r"tellwire1\.[a-z2-7]+")
@@ -115,3 +116,30 @@ def prepare_ssh(near: Computer, far: Computer, sshd: Sshd) -> Path:
     )
     program.chmod(0o755)
     return program
+
+
+async def talk(near: Computer, far: Computer) -> None:
+    """Both write to each other, and reply to `from` as it stands."""
+    async with (
+        tellwire.connect("alice", home=near.path) as alice,
+        tellwire.connect("bob", home=far.path) as bob,
+    ):
+
+        async def known() -> bool:
+            names = {each.name for each in await alice.peers(all=True)}
+            back = {each.name for each in await bob.peers(all=True)}
+            return f"{far.label}:bob" in names and f"{near.label}:alice" in back
+
+        await until(known, what="both are listed")
+        for number in range(20):
+            sent = await alice.send(f"{far.label}:bob", f"there {number}")
+            assert sent.status in ("received", "queued"), sent
+        got = await take(bob, 20)
+        assert [(each.sender, each.body) for each in got] == [
+            (f"{near.label}:alice", f"there {number}") for number in range(20)
+        ]
+        await bob.confirm([each.id for each in got])
+        await bob.send(got[0].sender, "back", re=got[0].id)
+        (answer,) = await take(alice, 1)
+        assert (answer.sender, answer.body) == (f"{far.label}:bob", "back")
+        await alice.confirm([answer.id])
