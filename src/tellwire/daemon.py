@@ -335,9 +335,9 @@ def _make_machines(engine: Engine, journal: SqliteJournal, server: Server, setti
         engine,
         journal,
         engine.commits,
-        engine.facts,
         LateAnswers(engine, engine.refusals),
-        server=server,
+        connections=server.connections,
+        add_door=server.add_door,
         home=settings.home,
         version=VERSION,
     )

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellwire.broker.calls import LateAnswers, call_for
-from tellwire.broker.ports import Journal, Mesh, Source
-from tellwire.broker.registrations import ClientFacts, Commits
-from tellwire.broker.server import Server
+from tellwire.broker.ports import Journal, SessionMesh, Source
+from tellwire.broker.registrations import Commits, Connections
 from tellwire.core.context import NameMachine, TellOperator, Way
 from tellwire.core.kernel import check_caller
 from tellwire.protocol.errors import TellwireError
@@ -49,13 +48,13 @@ class Machines:
 
     def __init__(
         self,
-        mesh: Mesh,
+        mesh: SessionMesh,
         journal: Journal,
         commits: Commits,
-        facts: ClientFacts,
         late: LateAnswers,
         *,
-        server: Server,
+        connections: Connections,
+        add_door: Callable[[str, Any], None],
         home: Path,
         version: str,
     ) -> None:
@@ -65,7 +64,8 @@ class Machines:
         self._late = late
         self._home = home
         self._version = version
-        self._server = server
+        self._connections = connections
+        self._add_door = add_door
         self._tasks = Tasks()
         self._ring: Keyring | None = None
         self._lock = asyncio.Lock()
@@ -73,7 +73,7 @@ class Machines:
         self._carriers: Carriers | None = None
         self._problem = ""
         self._rotated = mesh.clock.awake
-        facts.tell_ways(self.way)
+        mesh.facts.tell_ways(self.way)
         commits.observe(self._after_commit)
         if self._has_machines():
             self._tasks.run(self._begin())
@@ -133,8 +133,8 @@ class Machines:
         from tellwire.machines.connector import Carriers  # noqa: PLC0415
         from tellwire.machines.door import WireDoor  # noqa: PLC0415
 
-        door = WireDoor(self._server.connections)
-        self._server.add_door("wire", door)
+        door = WireDoor(self._connections)
+        self._add_door("wire", door)
         self._carriers = Carriers(ring.id, door, ring)
         loop = asyncio.get_running_loop()
         self._bridge = Bridge(
