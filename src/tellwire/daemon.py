@@ -367,7 +367,7 @@ def _answer_for_broker(
 
     def status(_operation: BrokerStatus) -> BrokerState:
         state, trouble = engine.state, engine.storage_error or engine.low
-        agents = [agent for agent in state.agents.values() if not is_operator(agent)]
+        agents = [each for each in state.agents.values() if not each.machine and not is_operator(each)]
         return BrokerState(
             pid=os.getpid(),
             version=VERSION,

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tellwire.core.context import Caller
+from tellwire.core.context import Caller, TakeItems
 from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.ids import parse_message_id as message_seq
 from tellwire.protocol.operations import AnyOperation
 from tellwire.protocol.operations.agents import AgentList, GetAgent, ListAgents, MuteAgent, UnregisterAgent
 from tellwire.protocol.operations.links import OpenLink
@@ -23,6 +24,16 @@ from tellwire.protocol.operations.machines import (
 )
 from tellwire.protocol.operations.messages import MessageStatus, MessageStatusReply, SendMessage, Sent
 from tellwire.protocol.operations.peers import RegisterPeer
+from tellwire.protocol.parcels import (
+    Message,
+    ReceiptRow,
+    Receipts,
+    Refused,
+    RemoteAgent,
+    Roster,
+    Unknown,
+    Withdraw,
+)
 from tests.simulation.broker import Port
 from tests.simulation.machines_world import OPERATOR, Host, Program, World
 
@@ -307,3 +318,88 @@ def test_a_team_machine_sees_and_reaches_only_what_is_shared(
     ask(desk, SetTrust(machine="laptop", share=["/project"]))
     world.run(RUN_S)
     assert send(bob, "desk:desk-0").status == "queued"
+
+
+# -- a machine that does not behave -----------------------------------------------------------------------
+
+
+def take(host: Host, there: Host, *items: Any) -> None:
+    """Have a broker take items as the next ones of another machine's lane."""
+    assert host.life is not None
+    known = host.life.state.machines[there.id]
+    command = TakeItems(there.id, known.peer_inc, known.taken + 1, known.taken_mark, list(items))
+    before = known.taken
+    host.life.engine.submit_own(command)
+    host.turn()
+    assert host.life.state.machines[there.id].taken == before + len(items), "the lane goes on"
+
+
+def told(there: str, name: str, **fields: Any) -> RemoteAgent:
+    return RemoteAgent(there, name, "codex", "project", **fields)
+
+
+TAG = b"12345678"
+
+
+@pytest.mark.requirement("FED-2", stage="federation")
+def test_a_machine_speaks_for_its_own_agents_only(desk: Host, laptop: Host, alice: Program) -> None:
+    assert desk.life is not None
+    ours = desk.life.state.find("desk-0")
+    other = desk.life.state.find("desk-1")
+    assert ours is not None
+    assert other is not None
+    local = ask(desk, SendMessage(to="desk-1", body="between us"), alice)
+    take(desk, laptop, Message(1, TAG, 5, told(ours.id, "desk-1"), [other.id], "as you", 60.0))
+    take(desk, laptop, Receipts(1, TAG, [ReceiptRow(message_seq(local.id), other.id, "read", "confirm")]))
+    take(desk, laptop, Refused(1, TAG, message_seq(local.id), other.id, "unknown_agent"))
+    assert state_of(alice, local) == "delivered", "it has no word in what passes between agents here"
+    desk.programs[1].confirm(9)
+    senders = [each.sender for each in desk.programs[1].seen]
+    assert senders[0] == "desk-0"
+    assert all(each.startswith("laptop:") for each in senders[1:])
+
+
+@pytest.mark.requirement("SEC-3")
+def test_whatever_a_machine_says_its_lane_goes_on_and_nothing_bad_is_kept(desk: Host, laptop: Host) -> None:
+    assert desk.life is not None
+    ours = desk.life.state.find("desk-0")
+    assert ours is not None
+    agents = len(desk.life.state.agents)
+    good = told("a3", "laptop-0")
+    take(
+        desk,
+        laptop,
+        Message(1, TAG, 1, told("a9", "not a name"), [ours.id], "x", 60.0),
+        Message(1, TAG, 2, told("a9", "broadcast"), [ours.id], "x", 60.0),
+        Message(1, TAG, 3, good, [], "x", 60.0),
+        Message(1, TAG, 4, good, ["a99", "nobody"], "x", 60.0),
+        Message(1, TAG, 5, good, [ours.id], "x" * 100_000, 60.0),
+        Message(1, TAG, 6, good, [ours.id], "{", 60.0, json=True),
+        Message(1, TAG, 7, good, [ours.id], "x", 60.0, mode="shout"),
+        Message(1, TAG, 8, good, [ours.id], "x", 60.0, context="[" * 5_000),
+    )
+    take(desk, laptop, Withdraw(1, TAG, [1, 2, 10**12], "nobody"))
+    take(desk, laptop, Receipts(1, TAG, [ReceiptRow(10**15, "a3", "read"), ReceiptRow(1, "?", "what")]))
+    take(desk, laptop, Unknown(0, TAG, "dance"))
+    assert len(desk.life.state.agents) == agents
+    assert not any(each.sender.startswith("laptop:") for each in desk.programs[0].offered.values())
+    take(desk, laptop, Roster(1, TAG, 9, [told(f"b{number}", f"bot-{number}") for number in range(900)]))
+    assert len(desk.life.state.machines[laptop.id].agents) <= 500
+
+
+def test_a_message_to_a_full_inbox_is_refused_for_that_agent_only(
+    world: World, desk: Host, laptop: Host, bob: Program
+) -> None:
+    assert desk.life is not None
+    desk.programs[0].hang_up()
+    world.run(1.0)
+    ours = desk.life.state.find("desk-0")
+    assert ours is not None
+    ours.pending_bytes = 64 << 20
+    sent = send(bob, ["desk:desk-0", "desk:desk-1"])
+    world.run(RUN_S)
+    said = ask(laptop, MessageStatus(id=sent.id), bob)
+    assert [(each.name, each.state) for each in said.recipients] == [
+        ("desk:desk-0", "denied"),
+        ("desk:desk-1", "delivered"),
+    ]

@@ -65,11 +65,17 @@ def items(first: int, last: int) -> list[Skip]:
 
 
 def parcel(
-    first: int = 0, *, ack: int = 0, ack_inc: int = 1, mark: bytes | None = None, inc: int = 1, **more: int
+    first: int = 0,
+    *,
+    ack: int = 0,
+    ack_inc: int = 1,
+    mark: bytes | None = None,
+    inc: int = 1,
+    room: int = 256,
 ) -> Parcel:
     base = marked(*range(1, first)) if first else ZERO
     mark = marked(*range(1, ack + 1)) if mark is None else mark
-    return Parcel(1, inc, 7, first=first, ack=ack, ack_inc=ack_inc, mark=mark, base=base, **more)
+    return Parcel(1, inc, 7, first=first, ack=ack, ack_inc=ack_inc, mark=mark, base=base, room=room)
 
 
 # -- taking -----------------------------------------------------------------------------------------------

@@ -143,7 +143,8 @@ def pulse_line(pulse: Pulse, model: Model, *, width: int | None = None) -> str:
 
 def summary_line(model: Model) -> str:
     """How many agents there are, what they do, and what waits for the person."""
-    online = [key for key, row in model.agents.items() if row.online and row.name != OPERATOR]
+    here = {key: row for key, row in model.agents.items() if ":" not in row.name}  # not of other machines
+    online = [key for key, row in here.items() if row.online and row.name != OPERATOR]
     doing = Counter(model.pulses[key].activity for key in online if key in model.pulses)
     parts = [f"{len(online)} {'agent' if len(online) == 1 else 'agents'} online"]
     parts += [f"{doing[word]} {word}" for word in ("busy", "waiting", "idle", "errored") if doing[word]]
