@@ -1,6 +1,6 @@
 # Every target that runs something prepares .venv first. Details: CONTRIBUTING.md
 .DEFAULT_GOAL := help
-.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference man markets release screenshots format kills fuzz bench bench-quick clean
+.PHONY: help setup dev-setup test-setup node-setup bench-setup up test test-mcp test-clients client-setup check reference man markets release screenshots format kills kills-carrier fuzz bench bench-quick clean
 
 # The interpreter for .venv. Empty: the one .venv has already, else python3.
 PYTHON ?=
@@ -36,7 +36,7 @@ up: setup ## run the broker in the foreground
 
 test-setup:
 	@PYTHON='$(PYTHON)' scripts/setup dev zsh tmux
-	@scripts/setup-debs openssh-server openssh-client sudo cron
+	@scripts/setup-debs openssh-server openssh-client sudo cron redis-server
 	@scripts/setup-wheels
 
 # Six at a time on two cores: the tests of processes wait more than they work. All tests of a file run in one
@@ -97,6 +97,9 @@ format: dev-setup ## format the code and apply the safe lint fixes
 
 kills: dev-setup ## kill the broker N times under load and count what is lost (N=1000)
 	@$(BIN)/python -m tests.integration.kills --kills $(N)
+
+kills-carrier: bench-setup ## kill Redis N times under load between two machines and count what is lost (N=1000)
+	@$(BIN)/python -m tests.integration.kills_carrier --kills $(N)
 
 fuzz: dev-setup ## try changed input on the doors of a real broker (MINUTES=10)
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)

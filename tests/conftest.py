@@ -20,6 +20,7 @@ os.environ.setdefault("TELLWIRE_NOTIFY_COMMAND", "")
 LONGEST = (
     "integration/test_threads.py",
     "surfaces/test_cli_terminal.py",
+    "integration/test_machines.py",
     "integration/test_mcp_kills.py",
     "integration/test_shim.py",
     "integration/test_launch_kills.py",
@@ -31,6 +32,7 @@ LONGEST = (
     "integration/test_spawning.py",
     "integration/test_crowds.py",
     "integration/test_links.py",
+    "integration/test_pairing_machines.py",
     "integration/test_mcp_receipts.py",
     "surfaces/test_cli_speaking.py",
     "test_requirements.py",

@@ -14,7 +14,7 @@ STAGES = (
     *("contact", "federation", "console", "install", "web", "reach"),
 )
 BUILT = ("broker", "shell", "mcp", "clients", "links", "lineage")
-UNDER_WAY: tuple[str, ...] = ("contact", "console", "install")
+UNDER_WAY: tuple[str, ...] = ("contact", "federation", "console", "install")
 """Tests may name their rows already; not every row has one."""
 
 

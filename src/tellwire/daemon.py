@@ -35,6 +35,7 @@ from tellwire.children.launcher import Launcher, LaunchTimes
 from tellwire.core.agents.speaking import Identity
 from tellwire.core.mail import framing
 from tellwire.core.operator.person import is_operator
+from tellwire.machines.startup import Machines
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import Done
 from tellwire.protocol.operations.asking import AskAgent
@@ -42,6 +43,7 @@ from tellwire.protocol.operations.audit import AcknowledgeLosses
 from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, Diagnose, StopBroker
 from tellwire.protocol.operations.children import SpawnAgent
 from tellwire.protocol.operations.history import PurgeHistory
+from tellwire.protocol.operations.machines import MachineCard, RenewMachine
 from tellwire.sessions.diagnosis import Diagnostician
 from tellwire.settings import Settings
 from tellwire.store.losses import acknowledge_losses, find_losses
@@ -180,6 +182,7 @@ async def _serve(
     keeping = _make_housekeeping(engine, journal, settings, times)
     server, doors = _make_doors(engine, settings, times)
     launcher, asking = _make_children(engine, server, settings, times)
+    machines = _make_machines(engine, journal, server, settings)
     stop = asyncio.Event()
     _answer_for_broker(engine, server, settings, losses, stop)
     _answer_diagnoses(engine, journal, doors, settings)
@@ -204,6 +207,7 @@ async def _serve(
     ownership.close()
     server.dismiss_all()
     await doors.shims.drain()
+    await machines.close()
     ticker.note_refusals()
     await asyncio.sleep(0)  # let the last bytes leave
     while engine.scheduled:  # noqa: ASYNC110 - the loop has to turn for the last tick
@@ -354,6 +358,22 @@ def _make_children(
     return launcher, asking
 
 
+def _make_machines(engine: Engine, journal: SqliteJournal, server: Server, settings: Settings) -> Machines:
+    machines = Machines(
+        engine,
+        journal,
+        engine.commits,
+        LateAnswers(engine, engine.refusals),
+        connections=server.connections,
+        add_door=server.add_door,
+        home=settings.home,
+        version=VERSION,
+    )
+    engine.handlers.defer(MachineCard, machines.begin_card)
+    engine.handlers.defer(RenewMachine, machines.begin_renewal)
+    return machines
+
+
 def _answer_diagnoses(
     engine: Engine, journal: SqliteJournal, doors: SessionDoors, settings: Settings
 ) -> None:
@@ -376,7 +396,7 @@ def _answer_for_broker(
 
     def status(_operation: BrokerStatus) -> BrokerState:
         state, trouble = engine.state, engine.storage.error or engine.storage.low
-        agents = [agent for agent in state.agents.values() if not is_operator(agent)]
+        agents = [each for each in state.agents.values() if not each.machine and not is_operator(each)]
         return BrokerState(
             pid=os.getpid(),
             version=VERSION,

@@ -66,9 +66,31 @@ from tellwire.protocol.events.links import (
     NewMember,
     TurnEnded,
 )
+from tellwire.protocol.events.machines import (
+    IncarnationBegun,
+    ItemRefused,
+    MachineNamed,
+    MachineOffline,
+    MachineOnline,
+    MachinePaired,
+    MachineRemoved,
+    MachineUpdated,
+    MessagesRefused,
+    MessagesWithdrawn,
+    ParcelsAcked,
+    ParcelsRefused,
+    ParcelTaken,
+    ReceiptGiven,
+    ReceiptsTaken,
+    RemoteAgentTold,
+    RosterTaken,
+    RosterTold,
+)
+from tellwire.protocol.machines import BoxKey, Card
 from tellwire.protocol.operations.agents import UpdateAgent
 from tellwire.protocol.operations.scopes import ScopeRule
 from tellwire.protocol.operations.topics import Subscribe
+from tellwire.protocol.parcels import RemoteAgent
 from tellwire.store.database import APPLICATION_ID, SCHEMA_VERSION
 from tellwire.store.sqlite_journal import SqliteJournal
 from tests.unit.mesh import Mesh
@@ -77,6 +99,18 @@ FOLDER = Path(__file__).parent
 EVENTS_FOLDER = FOLDER / "events"
 SNAPSHOT = FOLDER / f"snapshot.{SNAPSHOT_VERSION}.msgpack"
 SCHEMA = FOLDER / f"schema.{SCHEMA_VERSION}.sql"
+
+CARD = Card(
+    sign_key=b"s" * 32,
+    label="desk",
+    boxes=[BoxKey(7, b"b" * 32)],
+    speaks=(1, 2),
+    knows=["message"],
+    version="0.2.0",
+    body_bytes_max=1_000,
+)
+MACHINE = "kchgdr38qs9qgj9qh"
+BOB = RemoteAgent("a3", "bob", "codex", "shop", ["review"], online=True, offline_reason="left")
 
 SAMPLES: tuple[AnyEvent, ...] = (
     BrokerStarted("0.1.0"),
@@ -128,6 +162,8 @@ SAMPLES: tuple[AnyEvent, ...] = (
         hops=2,
         turn="turn 7",
         weak=True,
+        origin=77,
+        repeat=True,
     ),
     MessagesDelivered("a2", [5, 6], "17"),
     MessagesReturned("a2", [5, 6]),
@@ -175,6 +211,24 @@ SAMPLES: tuple[AnyEvent, ...] = (
     ChildUnheard("a3", "t4"),
     ChildStopAsked("a3", "a2"),
     ChildEnded("a3", "asked"),
+    MachineNamed(MACHINE, "laptop"),
+    MachinePaired(MACHINE, "desk", CARD, "team", ["ssh desk"], "klst6gu8t36t80343"),
+    MachineUpdated(MACHINE, "workbench", CARD, ["redis redis://host"], "own", ["shop"]),
+    MachineRemoved(MACHINE, "klst6gu8t36t80343"),
+    MachineOnline(MACHINE),
+    MachineOffline(MACHINE, 1_000_000.5),
+    RemoteAgentTold(MACHINE, BOB),
+    RosterTaken(MACHINE, 4),
+    RosterTold([MACHINE]),
+    ParcelTaken(MACHINE, 2, 9, b"12345678"),
+    ParcelsAcked(MACHINE, 2, 9),
+    IncarnationBegun(MACHINE, 3, follows=True),
+    ItemRefused(MACHINE, 77, "a2", "mailbox_full", "The mailbox is full."),
+    MessagesWithdrawn("a2", [5, 6]),
+    ReceiptGiven(MACHINE, "a2", 77, "read", "confirm"),
+    ReceiptsTaken("a2", [5, 6], "delivered"),
+    MessagesRefused("a2", [5, 6], "unknown_agent", "There is no such agent any more."),
+    ParcelsRefused("not sealed by a paired machine", 3, 1_000_000.5),
 )
 
 

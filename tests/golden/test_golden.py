@@ -112,6 +112,12 @@ def test_a_snapshot_is_written_and_read_as_it_stands_here() -> None:
     assert format_snapshot(state) == stored, AGAIN
 
 
+def test_a_snapshot_from_before_there_were_other_machines_loads() -> None:
+    state = parse_snapshot((FOLDER / "former.1.msgpack").read_bytes())
+    assert state == parse_snapshot(SNAPSHOT.read_bytes())
+    assert not state.machines
+
+
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("snapshot.*.msgpack")), ids=lambda path: path.name)
 def test_a_snapshot_of_another_version_is_refused_not_misread(path: Path) -> None:
     version = int(path.suffixes[0][1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -13,7 +14,11 @@ from typing import Any
 import pytest
 
 import tellwire
+from tests.integration import daemons, redis_server
+from tests.integration.daemons import Sshd
+from tests.integration.machines_world import Computer, computers
 from tests.integration.program import Program, StartProgram
+from tests.integration.redis_server import RedisServer
 from tests.integration.world import Home, Join, OpenRaw, Raw
 
 SHORT = {"HEARTBEAT_S": "0.2", "OFFLINE_AFTER_S": "1.0", "BEAT_S": "0.05"}
@@ -90,3 +95,39 @@ async def raw(home: Home) -> AsyncIterator[OpenRaw]:
             return opened
 
         yield connect
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[RedisServer]:
+    """A real Redis."""
+    if reason := redis_server.missing():
+        pytest.skip(f"there is no redis-server: {reason}")
+    made = RedisServer(tmp_path)
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.kill()
+
+
+@pytest.fixture
+async def sshd(tmp_path: Path) -> AsyncIterator[Sshd]:
+    """A real sshd; nothing listens when the test is over."""
+    if reason := daemons.missing():
+        pytest.skip(f"there is no real sshd: {reason}")
+    folder = tmp_path / "sshd"
+    folder.mkdir()
+    made = Sshd(folder)
+    try:
+        await made.start()
+        yield made
+    finally:
+        await made.stop()
+    with socket.socket() as line:
+        assert line.connect_ex(("127.0.0.1", made.port)) != 0, "something listens still"
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[tuple[Computer, Computer]]:
+    async with computers("laptop", "desk") as (laptop, desk):
+        yield laptop, desk

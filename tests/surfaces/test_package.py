@@ -192,9 +192,10 @@ def test_the_package_holds_what_is_run_and_nothing_else(built: Built) -> None:
         metadata = wheel.read(next(name for name in inside if name.endswith("METADATA"))).decode()
     ours = {name for name in inside if name.startswith("tellwire/")}
     assert len(ours) == len(inside) - sum(".dist-info/" in name for name in inside)
-    for needed in ("tellwire/py.typed", "tellwire/relay/gate.sh", "tellwire/store/schema.sql"):
-        assert needed in ours
-    assert {Path(name).suffix for name in ours} <= {".py", ".sh", ".sql", ".js", ".ts", ".typed"}
+    for needed in ("py.typed", "relay/gate.sh", "store/schema.sql", "federation/words.txt"):
+        assert f"tellwire/{needed}" in ours
+    assert {Path(name).suffix for name in ours} <= {".py", ".sh", ".sql", ".js", ".ts", ".txt", ".typed"}
+    assert "Provides-Extra: machines" in metadata
     assert "Description-Content-Type: text/markdown" in metadata, "README is the package's page"
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}

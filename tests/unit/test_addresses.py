@@ -122,11 +122,27 @@ def test_the_name_that_is_proposed_instead_is_a_name(text: str) -> None:
 def test_a_topic_and_a_broadcast_are_recognised() -> None:
     assert parse_address("#Build") == ("topic", "Build")
     assert parse_address("broadcast") == ("broadcast", "broadcast")
+    assert parse_address("desk:bob") == ("agent", "desk:bob")
     assert parse_topic("build") == parse_topic("#build") == "build"
 
 
 @pytest.mark.parametrize(
-    "text", ["", "#", "##a", "# a", "#a b", "a b", "machine:name", "link:1", "#" + "t" * 65]
+    "text",
+    [
+        "",
+        "#",
+        "##a",
+        "# a",
+        "#a b",
+        "a b",
+        "a b:name",
+        "-a:name",
+        "a:",
+        ":a",
+        "a:b:c",
+        "link:1",
+        "#" + "t" * 65,
+    ],
 )
 def test_what_is_not_an_address_is_refused(text: str) -> None:
     with refused("address_invalid"):

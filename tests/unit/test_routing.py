@@ -54,7 +54,7 @@ def test_a_send_to_oneself_is_refused_as_an_outcome() -> None:
     assert mesh.state.waiting() == 0
 
 
-@pytest.mark.parametrize("to", ["", "a b", "#", "machine:bob", [], ["#topic"], ["broadcast"], ["bob", ""]])
+@pytest.mark.parametrize("to", ["", "a b", "#", "a:b:c", [], ["#topic"], ["broadcast"], ["bob", ""]])
 def test_a_malformed_address_is_an_error_not_an_outcome(to: str | list[str]) -> None:
     mesh = mesh_of("alice", "bob")
     with refused("address_invalid"):

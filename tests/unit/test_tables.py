@@ -15,6 +15,7 @@ from tellwire.protocol.operations.audit import AcknowledgeLosses
 from tellwire.protocol.operations.base import ALL_SURFACES, ANYONE, Operation, Reply, snake_case
 from tellwire.protocol.operations.broker import BrokerStatus, Diagnose, StopBroker
 from tellwire.protocol.operations.history import PurgeHistory
+from tellwire.protocol.operations.machines import MachineCard, RenewMachine
 from tellwire.protocol.operations.messages import MessageRecord
 from tellwire.protocol.operations.needs import Attend
 from tellwire.protocol.operations.sessions import GetSessionData
@@ -25,7 +26,9 @@ ANSWERED_BY_THE_BROKER: set[type] = {
     BrokerStatus,
     Diagnose,
     GetSessionData,
+    MachineCard,
     PurgeHistory,
+    RenewMachine,
     StopBroker,
 }
 """They are about the process or the file, not about the state; the daemon answers them."""

@@ -422,7 +422,7 @@ class Engine:
                 return decide(self.state, command, context)  # pyright: ignore[reportArgumentType]  # by the table
             if isinstance(command, TellwireError):
                 return command
-            check_caller(command, context)  # pyright: ignore[reportArgumentType]  # the rest are operations
+            check_caller(command, context.caller)  # pyright: ignore[reportArgumentType]  # the rest are operations
             return Decision(self.handlers.answers[kind](command))
         except TellwireError as error:
             return error

@@ -71,6 +71,7 @@ class Lookups:
             former_name=self.former_name,
             last_seen=self.last_seen,
             claimed=self.claimed,
+            way=self._facts.way,
             activity=self._facts.activity,
             doing=self._facts.activities.doing,
             title=lambda agent: self._facts.titles.get(agent, ""),

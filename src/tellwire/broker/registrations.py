@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from tellwire.core.context import Doing
+from tellwire.core.context import Doing, Way
 from tellwire.core.mail.reach import Contact
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent
@@ -118,6 +118,15 @@ class ClientFacts:
         """By agent id: how its human began the session."""
         self.prompted: set[str] = set()
         """Agents in a turn that their human began."""
+        self._ways: Callable[[str], Way] | None = None
+
+    def tell_ways(self, ways: Callable[[str], Way]) -> None:
+        """Ask this what is known now of the way to another machine."""
+        self._ways = ways
+
+    def way(self, machine: str) -> Way:
+        """What is known now of the way to another machine."""
+        return Way() if self._ways is None else self._ways(machine)
 
     def add_view(self, view: ClientView) -> None:
         self._views.append(view)

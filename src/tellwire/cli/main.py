@@ -38,6 +38,14 @@ def main() -> None:
     if len(argv) == 2 and argv[0] in FOR_PLUGINS:
         relay = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "relay")
         os.execv(sys.executable, [sys.executable, "-I", "-S", os.path.join(relay, f"{argv[0]}.py"), argv[1]])
+    if argv == ["machine", "wire"]:  # these two are run by other machines, over ssh
+        from tellwire.relay.wire import main as wire  # noqa: PLC0415 - as above: it passes bytes, and stays
+
+        os._exit(wire())
+    if argv == ["machine", "accept", "--stdio"]:
+        from tellwire.cli.commands.machines import accept  # noqa: PLC0415 - as above
+
+        sys.exit(accept())
     from tellwire.cli.app import cli  # noqa: PLC0415 - as above
 
     code = cli.run(argv)

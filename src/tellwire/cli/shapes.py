@@ -34,6 +34,7 @@ AGENT: Facts = {
     "unreached": "",
     "waits": "",
     "doubt": "",
+    "machine": "",
 }
 OUTCOME: Facts = {"name": "", "status": "", "note": ""}
 SENT: Facts = {

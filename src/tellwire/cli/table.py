@@ -32,6 +32,16 @@ LINKS = (
 CHAT = ("send_message", "get_agent", "claim_messages", "confirm_messages")
 INBOX = ("peek_messages", "claim_messages", "confirm_messages")
 PEERS = ("register_peer", "remove_peer", "list_peers")
+MACHINES = (
+    "list_machines",
+    "show_machine",
+    "machine_card",
+    "pair_machine",
+    "rename_machine",
+    "set_trust",
+    "remove_machine",
+    "renew_machine",
+)
 AUDIT = ("read_audit", "acknowledge_losses")
 
 SECTIONS: dict[str, tuple[Row, ...]] = {
@@ -96,7 +106,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "Go to an agent's terminal, to look or to type.",
             ("list_children", "overview"),
         ),
-        Row("session", "session:session", "Show an agent's session.", ("get_session_data",)),
+        Row("session", "agents:session", "Show an agent's session.", ("get_session_data",)),
         Row(
             "register",
             "agents:register",
@@ -146,6 +156,9 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row("install", "install:install", "Add tellwire to the configuration of agent CLIs."),
         Row("uninstall", "install:uninstall", "Remove tellwire from the configuration of agent CLIs."),
         Row("mcp", "setup.mcp:mcp", "Run an MCP server on stdin and stdout."),
+    ),
+    "Other machines": (
+        Row("machine", "machines:machine", "Pair with other machines, and list them.", MACHINES),
     ),
     "History": (
         Row("history", "records:history", "Show earlier messages, newest last.", ("read_history",)),

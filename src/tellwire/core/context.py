@@ -14,10 +14,12 @@ from tellwire.core.limits import Limits
 from tellwire.core.mail.reach import Contact
 from tellwire.core.record.stored import Entry, FinalState, Header, Query, StoredPage, Talks
 from tellwire.protocol.events import AnyEvent, CallRefused
+from tellwire.protocol.events.machines import ParcelsRefused
 from tellwire.protocol.operations.agents import PathRecord
 from tellwire.protocol.operations.asking import AskAgent
 from tellwire.protocol.operations.children import SpawnAgent
 from tellwire.protocol.operations.messages import MessageRecord
+from tellwire.protocol.parcels import AnyItem, Unknown
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +108,8 @@ class Context(msgspec.Struct, kw_only=True):
     """What is known now of the client of an agent that fetches its mail; None if mail is pushed to it."""
     kept: Mapping[str, int] = {}
     """Bytes of messages that are stored, by the id of their sender."""
+    way: Callable[[str], Way] = lambda _machine: Way()
+    """What is known now of the way to another machine."""
     claimed: Callable[[str], list[int]] = lambda _agent: []
     """What an agent's current session has claimed and not confirmed."""
 
@@ -119,6 +123,18 @@ class Doing(NamedTuple):
     """By the wall clock."""
     wants: str = ""
     """If it waits for its human: what for."""
+
+
+class Way(NamedTuple):
+    """What is known now of the way to another machine; never stored."""
+
+    carrier: str = ""
+    """The one in use; empty if none is connected."""
+    problem: str = ""
+    """If none is: why, in the carrier's own words."""
+    heard_at: float = 0.0
+    """By the wall clock; 0 if it was not heard in this life of the broker."""
+    round_trip_s: float = 0.0
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -304,3 +320,57 @@ class StartBroker(msgspec.Struct, frozen=True):
     """Command: record that a broker has started."""
 
     version: str
+
+
+class TakeItems(msgspec.Struct, frozen=True):
+    """Command: the next items of another machine's lane; if they are not the next, nothing happens."""
+
+    machine: str
+    inc: int
+    first: int
+    base: bytes
+    """The mark of the lane before them."""
+    items: list[AnyItem | Unknown]
+    follows: bool = False
+    """Their incarnation was begun because ours was."""
+
+
+class NoteAcked(msgspec.Struct, frozen=True):
+    """Command: another machine has our items up to this number on its disk."""
+
+    machine: str
+    inc: int
+    number: int
+
+
+class BeginIncarnation(msgspec.Struct, frozen=True):
+    """Command: there is proof that one of two stores was put back to an older copy."""
+
+    machine: str
+    inc: int
+
+
+class NoteMachine(msgspec.Struct, frozen=True):
+    """Command: another machine was heard again, or was silent for long."""
+
+    machine: str
+    online: bool
+    heard_at: float = 0.0
+
+
+class TellRoster(msgspec.Struct, frozen=True):
+    """Command: tell these machines who is here."""
+
+    machines: list[str]
+
+
+class NameMachine(msgspec.Struct, frozen=True):
+    """Command: this machine has another identity; the others have to be paired again."""
+
+    id: str
+
+
+class NoteParcels(msgspec.Struct, frozen=True):
+    """Command: put on record what no paired machine can have sealed."""
+
+    refused: list[ParcelsRefused]

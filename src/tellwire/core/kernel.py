@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 from tellwire.core.agents import peers, profile, register, roster, seats
 from tellwire.core.children import lifecycle, scopes, spawn
 from tellwire.core.context import (
+    BeginIncarnation,
+    Caller,
     Context,
     Decision,
     EndSession,
@@ -25,11 +27,15 @@ from tellwire.core.context import (
     ForgetAbsent,
     MarkAlive,
     MarkSilent,
+    NameMachine,
+    NoteAcked,
     NoteChildEnd,
     NoteChildFailed,
     NoteChildStarted,
     NoteChildUp,
     NoteEvidence,
+    NoteMachine,
+    NoteParcels,
     NoteRefusals,
     OfferWaiting,
     PlaceSession,
@@ -39,11 +45,14 @@ from tellwire.core.context import (
     ReturnLease,
     StartBroker,
     SweepChildren,
+    TakeItems,
     TellOperator,
     TellOverdue,
+    TellRoster,
 )
 from tellwire.core.links import links, listeners, turns
 from tellwire.core.links.session_end import with_session_end
+from tellwire.core.machines import inbound, outbox, pairing, remote_agents
 from tellwire.core.mail import fetching, receipts, send, topics
 from tellwire.core.operator import needs
 from tellwire.core.record import audit, explain, history, overview, talks, threads
@@ -53,6 +62,7 @@ from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent
 from tellwire.protocol.events import children as child_events
 from tellwire.protocol.events import links as link_events
+from tellwire.protocol.events import machines as machine_events
 from tellwire.protocol.operations import OPERATIONS, AnyOperation
 from tellwire.protocol.operations.agents import (
     Done,
@@ -81,6 +91,14 @@ from tellwire.protocol.operations.links import (
     ResumeLink,
 )
 from tellwire.protocol.operations.listeners import Listen, MarkCheckpoint, Unlisten
+from tellwire.protocol.operations.machines import (
+    ListMachines,
+    PairMachine,
+    RemoveMachine,
+    RenameMachine,
+    SetTrust,
+    ShowMachine,
+)
 from tellwire.protocol.operations.messages import (
     ClaimMessages,
     ConfirmMessages,
@@ -117,6 +135,13 @@ OwnCommand: TypeAlias = (
     | NoteChildFailed
     | NoteChildEnd
     | SweepChildren
+    | TakeItems
+    | NoteAcked
+    | BeginIncarnation
+    | NoteMachine
+    | TellRoster
+    | NoteParcels
+    | NameMachine
 )
 Command: TypeAlias = AnyOperation | OwnCommand
 Decider: TypeAlias = Callable[[State, Any, Context], Decision]
@@ -203,6 +228,19 @@ DECIDERS: dict[type, Decider] = {
     NoteChildFailed: with_session_end(spawn.decide_child_failed),
     NoteChildEnd: with_session_end(spawn.decide_child_end),
     SweepChildren: with_session_end(spawn.decide_sweep),
+    ListMachines: pairing.decide_list_machines,
+    ShowMachine: pairing.decide_show_machine,
+    PairMachine: pairing.decide_pair,
+    RenameMachine: pairing.decide_rename_machine,
+    SetTrust: pairing.decide_set_trust,
+    RemoveMachine: pairing.decide_remove_machine,
+    TakeItems: inbound.decide_take,
+    NoteAcked: inbound.decide_acked,
+    BeginIncarnation: inbound.decide_incarnation,
+    NoteMachine: inbound.decide_note_machine,
+    TellRoster: inbound.decide_tell_roster,
+    NoteParcels: pairing.decide_note_parcels,
+    NameMachine: pairing.decide_name_machine,
 }
 
 CALLERS: dict[type, frozenset[str]] = {kind: kind.callers for kind in OPERATIONS.values()}
@@ -251,6 +289,24 @@ APPLIERS: dict[type, Applier] = {
     child_events.ChildFailed: lifecycle.apply_child_failed,
     child_events.ChildStopAsked: lifecycle.apply_stop_asked,
     child_events.ChildEnded: lifecycle.apply_child_ended,
+    machine_events.MachineNamed: pairing.apply_named,
+    machine_events.MachinePaired: pairing.apply_paired,
+    machine_events.MachineUpdated: pairing.apply_updated,
+    machine_events.MachineRemoved: pairing.apply_removed,
+    machine_events.MachineOnline: pairing.apply_machine_online,
+    machine_events.MachineOffline: pairing.apply_machine_offline,
+    machine_events.RemoteAgentTold: remote_agents.apply_told,
+    machine_events.RosterTaken: pairing.apply_roster_taken,
+    machine_events.RosterTold: outbox.apply_roster_told,
+    machine_events.ParcelTaken: outbox.apply_taken,
+    machine_events.ParcelsAcked: outbox.apply_acked,
+    machine_events.IncarnationBegun: outbox.apply_incarnation,
+    machine_events.ItemRefused: outbox.apply_item_refused,
+    machine_events.MessagesWithdrawn: outbox.apply_withdrawn,
+    machine_events.ReceiptGiven: outbox.apply_receipt_given,
+    machine_events.ReceiptsTaken: outbox.apply_receipts_taken,
+    machine_events.MessagesRefused: outbox.apply_messages_refused,
+    machine_events.ParcelsRefused: pairing.apply_parcels_refused,
 }
 
 
@@ -263,7 +319,7 @@ def decide(state: State, command: Command, context: Context) -> Decision:
     kind = type(command)
     callers = CALLERS.get(kind)
     if callers is not None and (context.caller.kind not in callers or context.caller.adrift):
-        check_caller(command, context)  # pyright: ignore[reportArgumentType]  # only operations are in the table
+        check_caller(command, context.caller)  # pyright: ignore[reportArgumentType]  # these are operations
     return DECIDERS[kind](state, command, context)
 
 
@@ -282,21 +338,21 @@ def apply_batch(state: State, batch: list[AnyEvent], *, seq: int, now: float, aw
         apply(state, event)
 
 
-def check_caller(operation: Operation[Any], context: Context) -> None:
+def check_caller(operation: Operation[Any], caller: Caller) -> None:
     """Refuse an operation that this kind of caller may not ask for.
 
     Raises:
         TellwireError: `not_registered` or `forbidden`.
     """
-    if context.caller.adrift and AGENT not in operation.callers:
+    if caller.adrift and AGENT not in operation.callers:
         raise TellwireError(
             "forbidden",
             f"This program may have been started by an agent, so it may not call {operation.wire_name()}.",
             "Run the command in a terminal.",
         )
-    if context.caller.kind in operation.callers:
+    if caller.kind in operation.callers:
         return
     if "agent" in operation.callers:
         raise TellwireError("not_registered", "This connection has no agent.")
-    who = "An agent" if context.caller.kind == AGENT else "A program that no person runs at a terminal"
+    who = "An agent" if caller.kind == AGENT else "A program that no person runs at a terminal"
     raise TellwireError("forbidden", f"{who} may not call {operation.wire_name()}.")

@@ -13,7 +13,9 @@ import msgspec
 
 from tellwire.core.limits import Limits
 from tellwire.protocol.addresses import ID, OPERATOR
+from tellwire.protocol.machines import BoxKey
 from tellwire.protocol.operations.scopes import ScopeRule
+from tellwire.protocol.parcels import ZERO
 
 SNAPSHOT_VERSION = 1
 
@@ -37,6 +39,10 @@ class Receipt(msgspec.Struct, gc=False):
     """How many turns in a row, each begun by a message of the one before, led to it."""
     since: float = 0.0
     """When it began to wait, or was handed over, by the wall clock; 0 in what an earlier version wrote."""
+    origin: int = 0
+    """Of a message from another machine: its number there."""
+    there: str = ""
+    """Of a message to another machine: empty in our outbox, then `received`, `delivered` or `withdrawn`."""
 
 
 class Request(msgspec.Struct, gc=False):
@@ -167,6 +173,10 @@ class Agent(msgspec.Struct, kw_only=True):
     """The ids of agents whose turns it wants to hear of."""
     due: float = 0.0
     """Since when its listeners wait for the end of a turn, on the awake clock; below 0: notified."""
+    machine: str = ""
+    """The id of the machine it lives on, if that is another one; its name is then `label:name`."""
+    there: str = ""
+    """Its id on that machine."""
 
     def is_muted(self, now: float) -> bool:
         """Whether it must not be woken now."""
@@ -238,6 +248,79 @@ class EndedChild(msgspec.Struct, frozen=True):
     """The message that told its parent what it said last."""
 
 
+class OutItem(msgspec.Struct, gc=False, array_like=True):
+    """One thing to be said to another machine; bodies stay in the store."""
+
+    kind: str
+    seq: int
+    """The event that it comes from; of a message, the message."""
+    tag: bytes = b""
+    size: int = 0
+    agents: list[str] = []
+    """The recipients, or of receipts the one recipient, by their ids here."""
+    word: str = ""
+    """Of receipts their state, of a refusal its code."""
+    seqs: list[int] = []
+    """The messages that it is about: of receipts and refusals by their numbers on the other machine."""
+    note: str = ""
+    """Of receipts the evidence, of a refusal its text."""
+    repeat: bool = False
+    """It was offered before, in another incarnation of the lane."""
+
+
+class Machine(msgspec.Struct, kw_only=True):
+    """Another machine: who it is, and the durable half of both lanes (see `federation.exchange`)."""
+
+    id: str
+    label: str
+    former: list[str] = []
+    """Labels it had, newest last; they go on working."""
+    sign_key: bytes = b""
+    boxes: list[BoxKey] = []
+    trust: str = "own"
+    shares: list[str] = []
+    """Projects that a `team` machine may see."""
+    status: str = "paired"
+    """`paired` or `removed`; what was removed is remembered for ever."""
+    by: str = ""
+    """The machine that introduced it; empty if a person did."""
+    carriers: list[str] = []
+    speaks: int = 1
+    knows: list[str] = []
+    version: str = ""
+    body_bytes_max: int = 64 * 1024
+    paired_at: float = 0.0
+    removed_at: float = 0.0
+    online: bool = False
+    heard_at: float = 0.0
+    """When it last came online or went; the newest word is volatile."""
+    agents: dict[str, str] = {}
+    """Its agents: from their ids there to their ids here."""
+    roster: int = 0
+    """The number of its roster that we hold."""
+    told: int = 0
+    """The number of our roster that was last put on the lane, and of the item."""
+    told_item: int = 0
+    inc: int = 1
+    follows: bool = False
+    """This incarnation was begun because the other machine began one."""
+    sent: int = 0
+    """The number of the newest item of our lane to it."""
+    acked: int = 0
+    acked_mark: bytes = ZERO
+    out: dict[int, OutItem] = {}
+    """What it has not acknowledged, by number."""
+    out_bytes: int = 0
+    peer_inc: int = 0
+    taken: int = 0
+    """The number of the newest item of its lane to us."""
+    taken_mark: bytes = ZERO
+
+    @property
+    def is_paired(self) -> bool:
+        return self.status == "paired"
+
+
 class State(msgspec.Struct, kw_only=True):
     """The whole state, as of event `seq`."""
 
@@ -280,6 +363,14 @@ class State(msgspec.Struct, kw_only=True):
     disowned: dict[str, None] = {}
     """Processes that were an agent's own, oldest first: what runs below them is not a person."""
 
+    machines: dict[str, Machine] = {}
+    """Other machines, by id; also those that were removed."""
+    labels: dict[str, str] = {}
+    """From a lower-case label, former ones too, to the id of a paired machine."""
+    here: str = ""
+    """The id of this machine, and its label; empty until the first one is paired."""
+    here_label: str = ""
+
     def find(self, name: str) -> Agent | None:
         """The agent that has this name now."""
         return self.agents.get(self.names.get(name.lower(), ""))
@@ -289,7 +380,16 @@ class State(msgspec.Struct, kw_only=True):
         if address.startswith(ID):
             return self.agents.get(address[len(ID) :])
         lower = address.lower()
-        return self.agents.get(self.names.get(lower) or self.former.get(lower) or "")
+        found = self.agents.get(self.names.get(lower) or self.former.get(lower) or "")
+        return self._reach_elsewhere(lower) if found is None and ":" in lower else found
+
+    def _reach_elsewhere(self, address: str) -> Agent | None:
+        """The agent behind a former label of its machine, or behind our own."""
+        label, _, name = address.partition(":")
+        if label == self.here_label.lower():
+            return self.find(name)
+        machine = self.machines.get(self.labels.get(label, ""))
+        return None if machine is None else self.find(f"{machine.label}:{name}")
 
     def waiting(self) -> int:
         """Messages not yet read by their recipients."""

@@ -1,4 +1,4 @@
-"""Who can be written to: `name`, `id:ID`, `#topic`, `broadcast`, `link:ID`; and which names are names.
+"""Who can be written to: `name`, `machine:name`, `id:ID`, `#topic`, `broadcast`, `link:ID`; what is a name.
 
 Owns the grammar only. Whether anyone answers to an address is decided in the core.
 """
@@ -31,6 +31,7 @@ RESERVED = frozenset({BROADCAST, OPERATOR, SYSTEM, FORMER, "all", "everyone", "s
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_])?")
 _LINK = re.compile(r"(?:link:)?(l[0-9a-v]{1,12})(?:@([A-Za-z0-9._-]{1,64}))?(?:/\d{1,12})?")
+_REMOTE = re.compile(rf"[A-Za-z0-9](?:[A-Za-z0-9-]{{0,30}}[A-Za-z0-9])?:{_NAME.pattern}")
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _MARKS = str.maketrans("", "", "._-")
 _DIGITS = {"o": "0", "l": "1", "i": "1", "e": "3", "a": "4", "s": "5"}
@@ -46,7 +47,10 @@ _RESERVED = re.compile("|".join([*map(_disguised, sorted(RESERVED)), f"{_PERSON}
 
 
 class Address(NamedTuple):
-    """One parsed destination; `kind` is `agent`, `topic`, `link` or `broadcast`."""
+    """One parsed destination; `kind` is `agent`, `topic`, `link` or `broadcast`.
+
+    An agent of another machine is an `agent` too; its value is `label:name`.
+    """
 
     kind: str
     value: str
@@ -120,6 +124,8 @@ def parse_address(text: str) -> Address:
         return Address("agent", text)
     if text.startswith(LINK):
         return Address("link", parse_link(text))
+    if _REMOTE.fullmatch(text) is not None:
+        return Address("agent", text)
     raise TellwireError("address_invalid", f"{shorten(text)} is not an address.")
 
 

@@ -65,6 +65,22 @@ ERRORS: dict[str, ErrorRow] = {
         507, 75, "Nothing was sent. Try again when the recipient has read some of its mail."
     ),
     "rate_limited": ErrorRow(429, 75, "Wait a second, then send more slowly."),
+    # other machines
+    "unknown_machine": ErrorRow(404, 68, "List the machines with `tellwire machine`."),
+    "machine_removed": ErrorRow(410, 68, "It stays out; pair it again under a new identity."),
+    "machine_full": ErrorRow(
+        507, 75, "Nothing was sent. Try again when that machine has been heard; do not resend before."
+    ),
+    "machine_too_old": ErrorRow(426, 76, "Upgrade tellwire on that machine."),
+    "label_taken": ErrorRow(409, 75, "Choose another label with `--as`."),
+    "invite_invalid": ErrorRow(400, 65, "Copy the whole invite, or make a new one with `machine invite`."),
+    "invite_used": ErrorRow(410, 65, "Make a new one with `tellwire machine invite`."),
+    "not_paired": ErrorRow(403, 77, "Pair it first, with `tellwire machine add` or `invite`."),
+    "not_across_machines": ErrorRow(400, 64, "Ask that agent in a message, or do it on its own machine."),
+    "carrier_unreachable": ErrorRow(503, 69, "See `tellwire machine show` for the carrier's own words."),
+    "identity_copied": ErrorRow(
+        409, 75, "Give this home a new identity with `tellwire machine renew`, then pair it again."
+    ),
     # the broker and its disk
     "storage_full": ErrorRow(
         507, 74, "Free disk space; the broker then continues automatically. Nothing was stored."

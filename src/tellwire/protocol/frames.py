@@ -25,7 +25,15 @@ from tellwire.protocol.operations import OPERATIONS, AnyOperation
 from tellwire.protocol.operations.feed import FeedEvent, Pulse, Rows
 from tellwire.protocol.operations.messages import Offer
 from tellwire.protocol.operations.needs import Notice
-from tellwire.protocol.relay import HookHello, ShimHello, WaiterHello, check_relay, check_shim
+from tellwire.protocol.relay import (
+    HookHello,
+    ShimHello,
+    WaiterHello,
+    WireHello,
+    check_relay,
+    check_shim,
+    check_wire,
+)
 from tellwire.protocol.suggestions import nearest
 
 PROTOCOL = 1
@@ -47,11 +55,13 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """Set by a hook of an agent CLI; its payload follows."""
     waiter: WaiterHello | None = None
     """Set by a program that waits for mail while an agent CLI is idle."""
+    wire: WireHello | None = None
+    """Set by the far end of an ssh carrier; sealed blobs of another machine follow."""
 
     @property
     def door(self) -> str:
         """Whose connection this is: empty for the server's own protocol."""
-        special = {"shim": self.shim, "hook": self.hook, "waiter": self.waiter}
+        special = {"shim": self.shim, "hook": self.hook, "waiter": self.waiter, "wire": self.wire}
         return next((name for name, words in special.items() if words is not None), "")
 
 
@@ -225,6 +235,8 @@ def parse_hello(line: bytes) -> Hello:
     for relay in (hello.hook, hello.waiter):
         if relay is not None:
             check_relay(relay)
+    if hello.wire is not None:
+        check_wire(hello.wire)
     return hello
 
 

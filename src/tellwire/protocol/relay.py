@@ -71,6 +71,12 @@ class WaiterHello(msgspec.Struct, frozen=True, kw_only=True):
     """Only the beginning of a payload that was too long."""
 
 
+class WireHello(msgspec.Struct, frozen=True, kw_only=True):
+    """The far end of an ssh carrier; frames of `federation/carriers/frames` follow, in both directions."""
+
+    version: int
+
+
 class ShimLine(NamedTuple):
     """A line that an MCP client sent to its shim, with the shim's number for it."""
 
@@ -113,6 +119,16 @@ def check_relay(hello: HookHello | WaiterHello) -> None:
         raise TellwireError("wrong_version", f"The hook speaks version {hello.version}, not {RELAY_VERSION}.")
     if len(hello.client) > 64 or not 0 <= hello.bytes <= LINE_BYTES_MAX:
         raise TellwireError("bad_frame", "The hook's greeting makes no sense.")
+
+
+def check_wire(hello: WireHello) -> None:
+    """Refuse the far end of a carrier that speaks another version.
+
+    Raises:
+        TellwireError: `wrong_version`.
+    """
+    if hello.version != RELAY_VERSION:
+        raise TellwireError("wrong_version", f"The wire speaks version {hello.version}, not {RELAY_VERSION}.")
 
 
 def parse_shim_line(line: bytes) -> ShimLine:

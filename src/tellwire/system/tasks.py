@@ -46,6 +46,11 @@ class Tasks:
             log.error("a background task failed: %r", task.get_coro(), exc_info=error)
 
 
+def owned(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Run a coroutine whose owner waits for its end itself, and looks how it ended."""
+    return asyncio.get_running_loop().create_task(work)
+
+
 @contextmanager
 def alongside(work: Coroutine[Any, Any, T]) -> Generator[asyncio.Task[T]]:
     """Run a coroutine while a block runs; it is cancelled at the end of the block."""

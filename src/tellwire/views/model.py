@@ -169,6 +169,7 @@ RECEIPTS = {
     "messages_read": "read",
     "message_answered": "answered",
     "messages_expired": "expired",
+    "messages_refused": "denied",
 }
 ENDS = frozenset({"left", "disconnected"})
 """With these a session is over, and what it was handed waits again."""
@@ -190,6 +191,8 @@ def _fold_receipts(model: Model, event: FeedEvent) -> set[Key]:
     if event.type in RECEIPTS:
         word, evidence = RECEIPTS[event.type], str(event.detail.get("evidence", ""))
         return _set_receipts(model, event.agent, event.ids, word, evidence)
+    if event.type == "receipts_taken":  # by the machine that the agent is on
+        return _set_receipts(model, event.agent, event.ids, str(event.detail.get("state", "")), "")
     begins = event.type == "session_started" and not event.detail.get("keeps")
     if begins or (event.type == "agent_offline" and event.detail.get("reason") in ENDS):
         held = [each.id for each in model.messages.values() if each.states.get(event.agent) == "delivered"]

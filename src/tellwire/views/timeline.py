@@ -29,6 +29,14 @@ QUIET = frozenset(
         "scope_sub_delegated",
         "listener_added",
         "listener_removed",
+        "machine_named",
+        "parcel_taken",
+        "parcels_acked",
+        "receipt_given",
+        "receipts_taken",
+        "remote_agent_told",
+        "roster_taken",
+        "roster_told",
     }
 )
 """Events that a person seldom wants to hear of."""
@@ -51,6 +59,8 @@ WORDS = {
     "child_started": "the process of {who} was started",
     "child_stop_asked": "{who} is to stop, says {whom}",
     "child_unheard": "what {who} said did not fit an inbox",
+    "incarnation_begun": "a store was put back: what {who} may lack is sent again",
+    "item_refused": "something from {who} was refused ({code})",
     "link_closed": "link {link} was closed by {who}",
     "link_joined": "{whom} joined link {link}",
     "link_left": "{who} left link {link}",
@@ -59,15 +69,31 @@ WORDS = {
     "link_resumed": "link {link} goes on",
     "listener_added": "{who} listens to {whom}",
     "listener_removed": "{who} no longer listens to {whom}",
+    "machine_named": "this machine is called {label}",
+    "machine_offline": "the machine {who} is not heard any more",
+    "machine_online": "the machine {who} is heard",
+    "machine_paired": "the machine {label} was paired ({trust})",
+    "machine_removed": "the machine {who} was removed",
+    "machine_updated": "the machine {who} changed",
     "message_answered": "{who} answered {ids}",
     "message_queued": "{who} to {whom}: {text} ({ids})",
     "messages_delivered": "{ids} handed to {who}",
     "messages_expired": "{ids} expired, not read by {who}",
     "messages_read": "{who} read {ids}",
+    "messages_refused": "{ids} denied to {whom} ({code})",
     "messages_returned": "{ids} handed back by {who}, not read",
+    "messages_withdrawn": "{ids} to {whom} withdrawn, not confirmed in time",
+    "parcel_taken": "{who} was heard up to {number}",
+    "parcels_acked": "{who} has everything up to {number}",
+    "parcels_refused": "{count} parcels refused: {reason}",
     "peers_joined": "{who} and {whom} are peers",
     "peers_parted": "{who} and {whom} are no longer peers",
     "policy_set": "project {group}: policy {policy}",
+    "receipt_given": "{who} was told how far a message got with {whom}",
+    "receipts_taken": "{ids} {state} at {whom}",
+    "remote_agent_told": "{who} tells of {whom}",
+    "roster_taken": "{who} has told who is there",
+    "roster_told": "other machines are told who is here",
     "scope_claimed": "{who} claimed {rules}",
     "scope_released": "{who} gave back {rules}",
     "scope_sub_delegated": "{who} has a scope through {whom}",
@@ -152,7 +178,8 @@ def pulse_line(pulse: Pulse, model: Model, *, width: int | None = None) -> str:
 
 def summary_line(model: Model) -> str:
     """How many agents there are, what they do, and what waits for the person."""
-    online = [key for key, row in model.agents.items() if row.online and row.name != OPERATOR]
+    here = {key: row for key, row in model.agents.items() if ":" not in row.name}  # not of other machines
+    online = [key for key, row in here.items() if row.online and row.name != OPERATOR]
     doing = Counter(model.pulses[key].activity for key in online if key in model.pulses)
     parts = [f"{len(online)} {'agent' if len(online) == 1 else 'agents'} online"]
     parts += [f"{doing[word]} {word}" for word in ("busy", "waiting", "idle", "errored") if doing[word]]

@@ -23,6 +23,7 @@ from tellwire.protocol.addresses import FORMER
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import AgentRecord
 from tellwire.protocol.operations.broker import BrokerState, Diagnosis, SessionFault
+from tellwire.protocol.operations.machines import MachineRecord
 from tellwire.settings import Settings
 from tellwire.store.losses import find_losses
 from tellwire.version import VERSION
@@ -288,6 +289,29 @@ def _changed_at(path: str) -> float:
 
 def _waiting(count: int) -> str:
     return f"; {count} message{' waits' if count == 1 else 's wait'}" if count else ""
+
+
+def check_machines(machines: Sequence[MachineRecord]) -> Iterator[Check]:
+    """Which other machines are reached, and why the rest are not."""
+    for each in machines:
+        if each.status == "removed":
+            continue
+        about = f"machine {each.label}"
+        waits = f", {each.outbox} in the outbox" if each.outbox else ""
+        if each.status == "online" and each.carrier:
+            trip = f", round trip {each.round_trip_s * 1_000:.0f} ms" if each.round_trip_s else ""
+            yield Check(about=about, words=f"online by {each.carrier}{trip}, tellwire {each.version}{waits}")
+        elif each.carriers and all(word.startswith("off ") for word in each.carriers):
+            yield Check(about=about, words=f"switched off{waits}")
+        else:
+            heard = (
+                f"last heard {format_age(time.time() - each.heard_at)}" if each.heard_at else "never heard"
+            )
+            words = f"{heard}{waits}. {each.problem}".rstrip(". ")
+            advice = (
+                f"See `tellwire machine show {each.label}`; what is sent waits and arrives when it is back."
+            )
+            yield Check(about=about, level="warn", words=words, advice=advice)
 
 
 def check_diagnosis(diagnosis: Diagnosis, *, only: str = "") -> Iterator[Check]:

@@ -26,6 +26,7 @@ from tellwire.protocol.operations.peers import (
 )
 
 PATH_LENGTH_MAX = 4096
+PEERING = "agents are peers across machines"
 GONE = "Wait until it is back, or ask another agent."
 INTRODUCE = "The operator can introduce you: tellwire peer add {} {}"
 
@@ -113,10 +114,11 @@ def _pair(state: State, operation: RegisterPeer | RemovePeer, context: Context) 
     """The two agents: the caller and another, or two that the operator names."""
     if operation.other is None:
         me = caller_agent(state, context)
-        return me, find_agent(state, operation.name, me)
+        return me, find_agent(state, operation.name, me, here=PEERING)
     if context.caller.kind != OPERATOR:
         raise TellwireError("forbidden", "Only the operator may pair two other agents.")
-    return find_agent(state, operation.name), find_agent(state, operation.other)
+    one = find_agent(state, operation.name, here=PEERING)
+    return one, find_agent(state, operation.other, here=PEERING)
 
 
 def _reply(state: State, me: Agent, ids: list[str], *, changed: bool = False) -> Peers:

@@ -20,6 +20,8 @@ from tellwire.protocol.events import AgentForgotten, AgentMuted, AgentUpdated, A
 from tellwire.protocol.operations.agents import MuteAgent, UpdateAgent
 from tellwire.protocol.operations.base import OPERATOR
 
+CHANGES = "agent is changed across machines"
+
 
 def decide_update(state: State, operation: UpdateAgent, context: Context) -> Decision:
     """Change the caller's own name, kind, capabilities or metadata; the operator may change another's."""
@@ -53,7 +55,7 @@ def _whose(state: State, operation: UpdateAgent, context: Context) -> Agent:
         return caller_agent(state, context)
     if context.caller.kind != OPERATOR:
         raise TellwireError("forbidden", "Only the operator may change another agent.")
-    return find_agent(state, operation.agent)
+    return find_agent(state, operation.agent, here=CHANGES)
 
 
 def _new_name(
@@ -149,7 +151,11 @@ def apply_updated(state: State, event: AgentUpdated) -> None:
 
 def decide_mute(state: State, operation: MuteAgent, context: Context) -> Decision:
     """Leave an agent alone for a time, or no longer; an agent may ask it for itself, the operator for all."""
-    agent = caller_agent(state, context) if operation.name is None else find_agent(state, operation.name)
+    agent = (
+        caller_agent(state, context)
+        if operation.name is None
+        else find_agent(state, operation.name, here=CHANGES)
+    )
     own = agent.id == context.caller.agent
     if not own and context.caller.kind != OPERATOR:
         raise TellwireError("forbidden", "Only the operator may mute another agent.")

@@ -47,6 +47,7 @@ from tellwire.protocol.operations.agents import (
 from tellwire.protocol.operations.base import OPERATOR
 from tellwire.system.bounded import forget_oldest
 
+REMOVING = "agent is removed across machines"
 ENDED = frozenset({"left", "disconnected"})
 """Reasons that end a session. After a `restart` of the broker it may still come back."""
 LOOKED_AT_S = 86_400.0
@@ -276,7 +277,11 @@ def apply_session_started(state: State, event: SessionStarted) -> None:
 
 def decide_unregister(state: State, operation: UnregisterAgent, context: Context) -> Decision:
     """Leave, or (operator) make another leave."""
-    agent = caller_agent(state, context) if operation.name is None else find_agent(state, operation.name)
+    agent = (
+        caller_agent(state, context)
+        if operation.name is None
+        else find_agent(state, operation.name, here=REMOVING)
+    )
     own = agent.id == context.caller.agent
     if operation.name is None and context.caller.kind == OPERATOR:
         return Decision(Done())  # one terminal of the person's is done
@@ -363,6 +368,7 @@ def decide_forget_absent(state: State, _command: ForgetAbsent, context: Context)
         AgentForgotten(agent.id)
         for agent in state.agents.values()
         if not agent.online
+        and not agent.machine
         and agent.gone_at < context.now - after_s
         and agent.gone_awake < context.awake - after_s
         and not agent.pending
@@ -381,6 +387,8 @@ def apply_forgotten(state: State, event: AgentForgotten) -> None:
         return
     if state.names.get(agent.name.lower()) == agent.id:
         del state.names[agent.name.lower()]
+    if agent.machine and (machine := state.machines.get(agent.machine)) is not None:
+        machine.agents.pop(agent.there, None)
     state.former = {name: bearer for name, bearer in state.former.items() if bearer != agent.id}
     forget_asker(state, agent.id)
     for topic in agent.topics:
@@ -399,7 +407,9 @@ def decide_start_broker(state: State, command: StartBroker, context: Context) ->
 def apply_broker_started(state: State, _event: BrokerStarted) -> None:
     """Nobody is connected to a broker that has just started. Old leases wait for their session to report."""
     state.epoch = state.seq
+    for machine in state.machines.values():
+        machine.online = False  # until it is heard
     for agent in state.agents.values():
-        if agent.online:
+        if agent.online and not agent.machine:
             agent.online, agent.offline_reason = False, "restart"
             agent.gone_at, agent.gone_awake = state.now, state.awake

@@ -5,10 +5,11 @@ from __future__ import annotations
 from tellwire.core.agents.visibility import OPEN, reason_for, sees, why_hidden
 from tellwire.core.context import Context, Decision
 from tellwire.core.limits import Limits
+from tellwire.core.machines.remote_agents import project_key
 from tellwire.core.mail.reach import REACHED, reach
 from tellwire.core.mail.waiting import Waiting
 from tellwire.core.operator.person import is_operator
-from tellwire.core.state import Agent, State
+from tellwire.core.state import Agent, Machine, State
 from tellwire.protocol.addresses import OPERATOR as OPERATOR_NAME
 from tellwire.protocol.addresses import shorten
 from tellwire.protocol.errors import TellwireError
@@ -43,28 +44,33 @@ def caller_agent(state: State, context: Context) -> Agent:
     return agent
 
 
-def find_agent(state: State, name: str, asker: Agent | None = None) -> Agent:
+def find_agent(state: State, name: str, asker: Agent | None = None, *, here: str = "") -> Agent:
     """The agent of that name, else once of that name; or of an id, as `id:a2`.
 
+    With `here` it has to be on this machine, and the word says what for.
+
     Raises:
-        TellwireError: `unknown_agent`, with the nearest names that the asker may know.
+        TellwireError: `unknown_agent`, with the nearest names that the asker may know, or
+            `not_across_machines`.
     """
     agent = state.reach(name)
     if agent is None:
         near = suggest(state, name, asker)
         advice = f"Did you mean {', '.join(near)}?" if near else None
         raise TellwireError("unknown_agent", f"There is no agent named {shorten(name)}.", advice)
+    if here and agent.machine:
+        raise TellwireError("not_across_machines", f"{agent.name!r} is on another machine: no {here}.")
     return agent
 
 
-def find_visible(state: State, name: str, context: Context) -> tuple[Agent, str]:
+def find_visible(state: State, name: str, context: Context, *, here: str = "") -> tuple[Agent, str]:
     """The agent of that name, and why the caller sees it.
 
     Raises:
         TellwireError: `unknown_agent` or `not_visible`; these are different answers.
     """
     me = state.agents.get(context.caller.agent)
-    agent = find_agent(state, name, me)
+    agent = find_agent(state, name, me, here=here)
     reason = reason_for(state, me, agent)
     if me is not None and not reason:
         raise TellwireError("not_visible", why_hidden(state, me, agent))
@@ -82,7 +88,7 @@ def find_session_agent(state: State, operation: GetSessionData, asker: str, limi
     if operation.since < 0:
         raise TellwireError("bad_request", "`since` must not be negative.")
     me = state.agents.get(asker)
-    agent = find_agent(state, operation.agent, me)
+    agent = find_agent(state, operation.agent, me, here="session is read across machines")
     if me is not None and not sees(state, me, agent):
         raise TellwireError("not_visible", why_hidden(state, me, agent))
     return agent
@@ -91,7 +97,12 @@ def find_session_agent(state: State, operation: GetSessionData, asker: str, limi
 def suggest(state: State, name: str, asker: Agent | None = None) -> list[str]:
     """Known names most like `name`, online ones first; looks at a bounded number."""
     known = sorted(state.agents.values(), key=lambda agent: not agent.online)[:500]
-    return nearest(name, [agent.name for agent in known if sees(state, asker, agent)])
+    names = [agent.name for agent in known if sees(state, asker, agent)]
+    near = nearest(name, names)
+    if not state.machines:
+        return near
+    elsewhere = [each for each in names if each.lower().endswith(f":{name.lower()}")]
+    return list(dict.fromkeys([*elsewhere, *near]))[:3]
 
 
 def decide_list(state: State, operation: ListAgents, context: Context) -> Decision:
@@ -100,16 +111,17 @@ def decide_list(state: State, operation: ListAgents, context: Context) -> Decisi
     shown: list[AgentRecord] = []
     hidden = 0
     for agent in state.agents.values():
-        if agent is me or is_operator(agent):
+        if agent is me or is_operator(agent) or agent.name.endswith(f":{OPERATOR_NAME}"):
             continue
         if operation.capability is not None and operation.capability not in agent.capabilities:
             continue
         reason = reason_for(state, me, agent)
         if not reason:
             continue
-        near = me is None or agent.group == me.group or reason != OPEN
+        near = me is None or reason != OPEN or agent.group == _project(me, agent)
         if operation.all or (agent.online and near):
-            shown.append(record_of(agent, context, reason=reason))
+            machine = state.machines.get(agent.machine)
+            shown.append(record_of(agent, context, reason=reason, machine=machine))
         else:
             hidden += 1
     shown.sort(key=lambda record: record.name.lower())
@@ -118,11 +130,19 @@ def decide_list(state: State, operation: ListAgents, context: Context) -> Decisi
 
 def decide_get(state: State, operation: GetAgent, context: Context) -> Decision:
     agent, reason = find_visible(state, operation.name, context)
-    return Decision(record_of(agent, context, reason=reason))
+    machine = state.machines.get(agent.machine)
+    return Decision(record_of(agent, context, reason=reason, machine=machine))
 
 
-def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
+def _project(me: Agent, agent: Agent) -> str:
+    """What the project of `me` is called where the other agent is."""
+    return project_key(me.group) if agent.machine else me.group
+
+
+def record_of(agent: Agent, context: Context, *, reason: str, machine: Machine | None = None) -> AgentRecord:
     """An agent as others see it in a listing."""
+    if machine is not None:
+        return _remote_record(agent, context, reason, machine)
     contact = context.contact(agent.id) if agent.online else None
     found = REACHED if contact is None else reach(contact, context.now)
     return AgentRecord(
@@ -148,6 +168,26 @@ def record_of(agent: Agent, context: Context, *, reason: str) -> AgentRecord:
         unreached="" if found.reached else found.why,
         doubt="" if contact is None else contact.doubt,
         waits=Waiting(context).why_oldest(agent) if agent.pending or agent.leased else "",
+    )
+
+
+def _remote_record(agent: Agent, context: Context, reason: str, machine: Machine) -> AgentRecord:
+    """An agent of another machine: what that one told, and whether it is heard at all."""
+    status = "online" if agent.online else "offline"
+    heard_at = max(machine.heard_at, context.way(machine.id).heard_at)
+    return AgentRecord(
+        id=agent.id,
+        name=agent.name,
+        kind=agent.kind,
+        status=status if machine.online else "unreachable",
+        capabilities=agent.capabilities,
+        reason=reason,
+        offline_reason=agent.offline_reason,
+        group=agent.group,
+        connected_at=agent.connected_at,
+        last_heartbeat=context.now if machine.online else heard_at,
+        pending=len(agent.pending) + len(agent.leased),
+        machine=machine.label,
     )
 
 

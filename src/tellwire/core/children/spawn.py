@@ -291,7 +291,8 @@ def fail(state: State, agent: Agent, reason: str, output: str, context: Context)
 
 def decide_stop_agent(state: State, operation: StopAgent, context: Context) -> Decision:
     """Ask for the end of a child; the launcher carries it out. Repeating it is harmless."""
-    agent = find_agent(state, operation.name, state.agents.get(context.caller.agent))
+    asker = state.agents.get(context.caller.agent)
+    agent = find_agent(state, operation.name, asker, here="agent is stopped across machines")
     child = state.children.get(agent.id)
     if child is None:
         raise TellwireError(

@@ -45,6 +45,7 @@ CLOSED_KEPT = 1_000
 """Closed links that are still known, at least. Not a setting: applying an event must not depend on one."""
 ROLE_LENGTH_MAX = 64
 GONE = "is gone"
+LINKS = "link joins agents of two machines"
 """Why a member left that ended its session."""
 
 
@@ -61,7 +62,7 @@ def decide_open(state: State, operation: OpenLink, context: Context) -> Decision
         me = None  # a command of the operator's: it is over before anything is said
     members = [] if me is None else [me]
     for name in operation.members:
-        agent, _ = find_visible(state, name, context)
+        agent, _ = find_visible(state, name, context, here=LINKS)
         if agent is me:
             raise TellwireError("bad_request", "You are a member anyway.", "Name only the others.")
         if agent not in members:
@@ -131,7 +132,7 @@ def decide_add(state: State, operation: AddMember, context: Context) -> Decision
     """Add an agent to a link, and notify all members."""
     link = live_link(state, operation.link)
     check_member(state, link, context)
-    agent, _ = find_visible(state, operation.name, context)
+    agent, _ = find_visible(state, operation.name, context, here=LINKS)
     if agent.id in link.here():
         return Decision(record_of(link, context))
     check_present(agent)

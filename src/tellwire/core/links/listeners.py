@@ -18,6 +18,7 @@ from tellwire.protocol.events.links import AgentOverdue, ListenerAdded, Listener
 from tellwire.protocol.operations.listeners import Listen, Listening, Unlisten
 
 BEGINNING_CHARS = 300
+LISTENING = "agent listens across machines"
 TOLD = -1.0
 """A value of `due`: the listeners were notified that it is overdue."""
 
@@ -25,7 +26,7 @@ TOLD = -1.0
 def decide_listen(state: State, operation: Listen, context: Context) -> Decision:
     """Listen to an agent; if the caller does already, nothing changes."""
     me = caller_agent(state, context)
-    agent, _ = find_visible(state, operation.agent, context)
+    agent, _ = find_visible(state, operation.agent, context, here=LISTENING)
     if agent.id in me.listens:
         return Decision(_listening(state, me.listens))
     event = begin_listening(me, agent, context)
@@ -40,6 +41,8 @@ def begin_listening(me: Agent, agent: Agent, context: Context, *, waits: bool = 
     """
     if agent is me:
         raise TellwireError("bad_request", "An agent cannot listen to itself.", "Name another agent.")
+    if agent.machine:
+        raise TellwireError("not_across_machines", f"{agent.name!r} is on another machine: no {LISTENING}.")
     bound = context.limits.listeners_max
     if agent.id not in me.listens and (len(agent.listeners) >= bound or len(me.listens) >= bound):
         raise TellwireError(

@@ -9,7 +9,7 @@ import msgspec
 from tellwire.core.context import Context, Decision
 from tellwire.core.limits import check_depth
 from tellwire.core.links.fanout import Words, admit_members, fan_out, is_person
-from tellwire.core.links.links import check_member, direct_link, live_link, open_link, resume
+from tellwire.core.links.links import LINKS, check_member, direct_link, live_link, open_link, resume
 from tellwire.core.mail.drafts import (
     body_size,
     check_re,
@@ -88,7 +88,7 @@ def _send_on(
     status: SendStatus = "sent"
     why = ""
     if link.direct and len(reached.recipients) == 1:
-        status, told, why = status_of(reached.recipients[0], context)
+        status, told, why = status_of(state, reached.recipients[0], context)
         note = f"{note} {told}".strip()
     sent = Sent(
         id=message_id,
@@ -107,6 +107,8 @@ def _direct(state: State, sender: Agent, peer: Agent, context: Context, post: Po
     known = direct_link(state, sender, peer.id)
     if known is not None:
         return known, "reused"
+    if peer.machine:
+        raise TellwireError("not_across_machines", f"{peer.name!r} is on another machine: no {LINKS}.")
     pair = [sender, peer]
     seats = [NewMember(agent.id, agent.name, number) for number, agent in enumerate(pair, 1)]
     return open_link(state, pair, seats, context, post), "created"

@@ -152,9 +152,8 @@ def sent_before(request: Request) -> Sent:
 def remember(state: State, sender: Agent, event: MessageQueued) -> None:
     """Keep what a key was answered with, for a while."""
     requests = sender.requests
-    status = (
-        "sent" if event.several else ("received" if state.agents[event.recipients[0]].online else "queued")
-    )
+    first = state.agents[event.recipients[0]]
+    status = "sent" if event.several else ("received" if first.online and not first.machine else "queued")
     requests[event.key] = Request(event.digest, state.seq, status)
     if len(requests) >= 2 * REQUESTS_KEPT:  # half at a time: taking one by one off a dict's front is slow
         keys = list(requests)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from tellwire.core.context import Context, Decision, FetchFor, NoteEvidence, ReturnLease
+from tellwire.core.machines.outbox import note_receipts
 from tellwire.core.mail.framing import page_chars, render_large_notice, render_message, render_page
 from tellwire.core.mail.receipts import holder
 from tellwire.core.state import Agent, Receipt, State
@@ -210,4 +211,6 @@ def apply_returned(state: State, event: MessagesReturned) -> None:
         agent.leased_bytes -= receipt.size
         agent.pending_bytes += receipt.size
         back[seq] = receipt
+    if state.machines:
+        note_receipts(state, agent, back.values(), "received")
     agent.pending = dict(sorted({**back, **agent.pending}.items()))

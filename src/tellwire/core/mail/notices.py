@@ -162,8 +162,8 @@ class Post:
             self._told[agent] = self._told.get(agent, 0) + 1
 
     def tell(self, agent: Agent, text: str, kind: str, *, hops: int = 0) -> None:
-        """Add a notice, if the recipient has room for it."""
-        if self.has_room(agent, len(text.encode()), kind):
+        """Add a notice, if the recipient has room for it; other machines write their own."""
+        if not agent.machine and self.has_room(agent, len(text.encode()), kind):
             self.put(*notice(agent, text, self._context, kind, hops=hops))
 
     def has_room(self, agent: Agent, size: int, kind: str) -> bool:

@@ -20,10 +20,13 @@ from tellwire.core.context import (
     OfferWaiting,
 )
 from tellwire.core.links.chains import chain_of
+from tellwire.core.machines.elsewhere import state_there, why_there, withdraw
+from tellwire.core.machines.outbox import note_receipts
 from tellwire.core.mail.notices import notice
 from tellwire.core.mail.waiting import Waiting
 from tellwire.core.operator.person import is_operator
 from tellwire.core.operator.questions import settle_asked
+from tellwire.core.record.final_receipts import MAYBE_READ
 from tellwire.core.record.stored import FinalState, Header
 from tellwire.core.state import Agent, Receipt, State
 from tellwire.protocol.addresses import OPERATOR as OPERATOR_NAME
@@ -51,6 +54,7 @@ from tellwire.protocol.operations.messages import (
     RecipientStatus,
 )
 
+OVER = "its time to live ran out"
 SEEN = "seen:"
 """What the evidence of a message that a person has seen begins with; the program that showed it follows."""
 SEVERAL = "*"
@@ -106,6 +110,8 @@ def apply_delivered(state: State, event: MessagesDelivered) -> None:
     agent.pending_bytes -= moved
     if not pending:
         agent.earliest = inf
+    if state.machines:
+        note_receipts(state, agent, [leased[seq] for seq in event.seqs], "delivered")
 
 
 def note_seen(receipt: Receipt, session: str) -> None:
@@ -129,6 +135,8 @@ def return_leases(state: State, agent: Agent, seen: list[int]) -> None:
         receipt.since = state.now
         receipt.deadline += state.awake
         agent.earliest = min(agent.earliest, receipt.deadline)
+    if state.machines:
+        note_receipts(state, agent, agent.leased.values(), "received")
     agent.pending = dict(sorted({**agent.leased, **agent.pending}.items()))
     agent.pending_bytes += agent.leased_bytes
     agent.leased = {}
@@ -195,6 +203,8 @@ def apply_read(state: State, event: MessagesRead) -> None:
     agent = state.agents.get(event.agent)
     if agent is None:
         return
+    if state.machines:
+        note_receipts(state, agent, _open_receipts(agent, event.seqs), "read", event.evidence)
     for seq in event.seqs:
         receipt = agent.leased.pop(seq, None)
         if receipt is not None:
@@ -243,7 +253,12 @@ def decide_expire(state: State, _command: ExpireDue, context: Context) -> Decisi
         room -= len(seqs)
         if seqs:
             due.append((agent, seqs))
-    return _expire(state, due, context, "its time to live ran out")
+    if not state.machines:
+        return _expire(state, due, context, OVER)
+    here = [(agent, seqs) for agent, seqs in due if not agent.machine]
+    expired = _expire(state, here, context, OVER)
+    back = withdraw(state, [(agent, seqs) for agent, seqs in due if agent.machine], context)
+    return Decision(None, [*expired.events, *back.events], [*expired.texts, *back.texts])
 
 
 def expire_all(
@@ -280,8 +295,8 @@ def _expire(
             by_sender.setdefault(receipt.sender, []).append(seq)
         for sender_id, lost in by_sender.items():
             sender = state.agents.get(sender_id)  # the expiry of a notice is not reported
-            if sender is None or sender is agent or sender_id == untold:
-                continue
+            if sender is None or sender.machine or sender is agent or sender_id == untold:
+                continue  # another machine writes its own notice
             waiting = len(sender.pending) + len(sender.leased) + told.get(sender_id, 0)
             if waiting >= context.limits.mailbox_messages_max:
                 continue  # the status still shows it
@@ -322,6 +337,11 @@ def apply_expired(state: State, event: MessagesExpired) -> None:
     """The messages leave the inbox unread."""
     agent = state.agents[event.agent]
     settle_asked(state, event.agent, event.seqs)
+    if state.machines:
+        shown = _open_receipts(agent, event.shown)
+        note_receipts(state, agent, shown, "expired", MAYBE_READ)
+        unseen = _open_receipts(agent, [seq for seq in event.seqs if seq not in event.shown])
+        note_receipts(state, agent, unseen, "expired")
     for seq in event.seqs:
         agent.heard.pop(seq, None)
         receipt = agent.pending.pop(seq, None)
@@ -383,7 +403,10 @@ def statuses_of(
         name = agent_id if agent is None else agent.name
         receipt = _open_receipt(agent, header.seq)
         final = settled.get(agent_id)
-        if agent is not None and receipt is not None:
+        if agent is not None and receipt is not None and agent.machine:
+            why = why_there(state, agent, receipt)
+            recipients.append(RecipientStatus(name=name, state=state_there(receipt), at=header.at, why=why))
+        elif agent is not None and receipt is not None:
             word = "delivered" if receipt.lease else "pending"
             why = waiting.why(agent, header.seq, receipt, header.at)
             recipients.append(RecipientStatus(name=name, state=word, at=header.at, why=why))
@@ -394,6 +417,11 @@ def statuses_of(
         else:
             recipients.append(RecipientStatus(name=name, state="expired", evidence="forgotten"))
     return recipients
+
+
+def _open_receipts(agent: Agent, seqs: list[int]) -> list[Receipt]:
+    found = (agent.leased.get(seq) or agent.pending.get(seq) for seq in seqs)
+    return [receipt for receipt in found if receipt is not None]
 
 
 def _open_receipt(agent: Agent | None, seq: int) -> Receipt | None:

@@ -13,13 +13,14 @@ from msgspec.structs import replace
 from tellwire.core.agents.roster import suggest
 from tellwire.core.agents.visibility import sees, why_hidden
 from tellwire.core.context import Context
+from tellwire.core.machines.elsewhere import away_note, denied_elsewhere, why_not_sent
 from tellwire.core.mail.notices import CHAIN
 from tellwire.core.mail.reach import reach
 from tellwire.core.mail.receipts import evidence_of_reply
 from tellwire.core.operator.person import is_operator, project_of
 from tellwire.core.operator.questions import has_share
 from tellwire.core.state import Agent, State
-from tellwire.protocol.addresses import Address, parse_address, shorten
+from tellwire.protocol.addresses import ID, Address, parse_address, shorten
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent
 from tellwire.protocol.ids import parse_id, parse_message_id
@@ -53,7 +54,7 @@ def route(state: State, sender: Agent, to: str | list[str], context: Context) ->
         return Route([known])  # the usual case, without parsing
     address = parse_address(to)
     if address.kind == "agent":
-        return _one(state, sender, address)
+        return _one(state, sender, address, context)
     if address.kind == "link":
         return Route([], outcome=ON_LINK)
     if address.kind == "topic":
@@ -70,6 +71,7 @@ def _near(state: State, sender: Agent, context: Context) -> list[Agent]:
         agent
         for agent in state.agents.values()
         if agent.online
+        and not agent.machine
         and agent.group == group
         and agent is not sender
         and not is_operator(agent)
@@ -88,8 +90,10 @@ def check_broadcast(found: Route, operation: SendMessage, context: Context) -> N
         raise TellwireError("confirmation_needed", f"This would reach {count} agents.")
 
 
-def _one(state: State, sender: Agent, address: Address) -> Route:
+def _one(state: State, sender: Agent, address: Address, context: Context) -> Route:
     agent = state.reach(address.value)
+    if agent is None and ":" in address.value and not address.value.startswith(ID):
+        return Route([], outcome=denied_elsewhere(state, sender, address.value, context))
     if agent is None:
         near = [name for name in suggest(state, address.value, sender) if name != sender.name]
         note = f"There is no agent named {address.value!r}." + (
@@ -117,7 +121,7 @@ def _several(state: State, sender: Agent, names: list[str], context: Context) ->
             raise TellwireError(
                 "address_invalid", f"{shorten(name)} cannot be part of a list; send to it separately."
             )
-        found = _one(state, sender, address)
+        found = _one(state, sender, address, context)
         if found.outcome is not None:
             missed.append(Outcome(name=name, status=found.outcome.status, note=found.outcome.note))
         else:
@@ -165,7 +169,7 @@ def admit(
             continue
         reached.append(agent)
         if found.several:
-            status, note, why = status_of(agent, context)
+            status, note, why = status_of(state, agent, context)
             outcomes.append(Outcome(name=agent.name, status=status, note=why or note))
     return reached, outcomes
 
@@ -175,14 +179,18 @@ def _why_full(state: State, sender: Agent, agent: Agent, size: int, context: Con
     limits = context.limits
     if is_operator(agent) and not has_share(state, sender, agent, limits):
         return TellwireError("mailbox_full", SHARE.format(limits.operator_share_max), SHARE_ADVICE)
+    if agent.machine and (why := why_not_sent(state, agent, size)) is not None:
+        return why
     if agent.has_room(size, limits):
         return None
     count = len(agent.pending) + len(agent.leased)
     return TellwireError("mailbox_full", f"The mailbox of {agent.name!r} is full ({count} messages).")
 
 
-def status_of(agent: Agent, context: Context) -> RecipientState:
+def status_of(state: State, agent: Agent, context: Context) -> RecipientState:
     """The outcome of a send for one recipient."""
+    if agent.machine:
+        return RecipientState("queued", away_note(state, agent, context))
     note = MUTED if agent.muted and agent.is_muted(context.now) else ""
     if not agent.online:
         return RecipientState("queued", note)
@@ -206,7 +214,7 @@ def told_again(state: State, first: Sent, context: Context) -> Sent:
         return first
     if agent.pending[seq].weak:
         return replace(first, status="queued", why=CHAIN)
-    now = status_of(agent, context)
+    now = status_of(state, agent, context)
     return replace(first, status=now.status, why=now.why)
 
 

@@ -18,6 +18,7 @@ from tellwire.core.links.chains import chained, hold_back
 from tellwire.core.links.fanout import apply_fan_out
 from tellwire.core.links.listeners import begin_listening
 from tellwire.core.links.sends import decide_link_send
+from tellwire.core.machines.outbox import note_queued
 from tellwire.core.mail.drafts import (
     body_size,
     check_re,
@@ -27,6 +28,7 @@ from tellwire.core.mail.drafts import (
     sent_earlier,
     ttl_of,
 )
+from tellwire.core.mail.receipts import SEVERAL
 from tellwire.core.mail.routing import (
     ON_LINK,
     TO_SEVERAL,
@@ -75,13 +77,14 @@ def decide_send(state: State, operation: SendMessage, context: Context) -> Decis
             decide_link_send(state, sender, operation, context) if outcome is ON_LINK else Decision(outcome)
         )
     reached, outcomes = found.agents, NOBODY_ELSE
-    if found.several or reached[0].name == OPERATOR or not reached[0].has_room(size, limits):
+    first = reached[0] if reached else sender
+    if found.several or first.name == OPERATOR or first.machine or not first.has_room(size, limits):
         reached, outcomes = _admit(state, sender, found, operation, size, context)
     if not reached:
         return Decision(Sent(status="sent", note="No recipient was reached.", recipients=outcomes))
     ids, re, several = [agent.id for agent in reached], operation.re or "", found.several
     evidence, note = correlate(sender, re, ids, context) if re else ([], "")
-    status, said, why = TO_SEVERAL if several else status_of(reached[0], context)
+    status, said, why = TO_SEVERAL if several else status_of(state, reached[0], context)
     note = f"{note} {said}".strip() if said else note
     kind, mode, key = operation.kind or ("response" if re else "request"), operation.mode or "", operation.key
     event = MessageQueued(  # by position: this is the hottest line of all
@@ -144,11 +147,15 @@ def apply_queued(state: State, event: MessageQueued) -> None:
             note_asked(state, event, receipt)
         if not sender_id and event.sender_name != SYSTEM:
             receipt.quotes = True
+        if event.origin:
+            receipt.origin, receipt.seen_by = event.origin, SEVERAL if event.repeat else ""
         agent.pending[state.seq] = receipt
         agent.pending_bytes += event.size
         if receipt.deadline < agent.earliest:  # noqa: PLR1730 - on the hottest path, and faster than min()
             agent.earliest = receipt.deadline
     if event.link:
         apply_fan_out(state, event)
+    if state.machines:
+        note_queued(state, event)
     if sender is not None and event.key:
         remember(state, sender, event)

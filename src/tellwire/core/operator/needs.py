@@ -70,7 +70,8 @@ def decide_glance(state: State, _operation: Glance, context: Context) -> Decisio
     operator = state.find(OPERATOR)
     seqs = [] if operator is None else open_needs(state, operator)
     oldest = context.header(seqs[0]) if seqs else None
-    online = [agent.id for agent in state.agents.values() if agent.online and not is_operator(agent)]
+    here = [agent for agent in state.agents.values() if not agent.machine and not is_operator(agent)]
+    online = [agent.id for agent in here if agent.online]
     doing = Counter(context.activity(agent) for agent in online)
     return Decision(
         Counts(

@@ -57,7 +57,7 @@ def _rename_lookalikes(state: State, post: Post) -> None:
     """Agents that took such a name before it was reserved get another name and a notice."""
     taken = {name.lower() for name in (*state.names, *state.former)}
     for agent in state.agents.values():
-        if is_operator(agent) or not is_reserved(agent.name):
+        if is_operator(agent) or agent.machine or not is_reserved(agent.name):
             continue
         name = _other_name(agent, taken)
         taken.add(name.lower())

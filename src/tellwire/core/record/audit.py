@@ -18,6 +18,7 @@ from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent, CallRefused
 from tellwire.protocol.events import children as child_events
 from tellwire.protocol.events import links as link_events
+from tellwire.protocol.events import machines as machine_events
 from tellwire.protocol.ids import format_id
 from tellwire.protocol.operations.audit import Audit, AuditRow, ReadAudit
 from tellwire.protocol.operations.base import snake_case
@@ -131,11 +132,13 @@ def apply_refused(_state: State, _event: CallRefused) -> None:
 
 
 def namer(state: State, former_name: NameOf) -> NameOf:
-    """From an agent's id to its name; any other string stays."""
+    """From an agent's id to its name, and from a machine's to its label; any other string stays."""
 
     def name_of(agent_id: str) -> str:
-        agent = state.agents.get(agent_id)
-        return former_name(agent_id) if agent is None else agent.name
+        if (agent := state.agents.get(agent_id)) is not None:
+            return agent.name
+        machine = state.machines.get(agent_id)
+        return former_name(agent_id) if machine is None else machine.label
 
     return name_of
 
@@ -186,6 +189,8 @@ def parties_of(event: AnyEvent, seq: int) -> tuple[str, list[str]]:
         return event.by, [event.member.agent]
     if isinstance(event, link_events.ListenerAdded | link_events.ListenerRemoved):
         return event.listener, [event.agent]
+    if isinstance(event, machine_events.RemoteAgentTold | machine_events.MachineRemoved):
+        return "", []
     others = [str(getattr(event, name, "")) for name in _RELATED if not isinstance(event, _OnLink)]
     agent = str(getattr(event, "agent", "") or (getattr(event, "by", "")))
     return agent, [other for other in others if other and other != agent]
@@ -220,10 +225,10 @@ def describe(event: AnyEvent, seq: int, name_of: NameOf) -> AuditLine:
             "since": event.since,
         }
         return AuditLine(name_of(event.caller), [], detail)
-    if isinstance(event, events.BrokerStarted):
-        return AuditLine("", [], {"version": event.version_text})
     if isinstance(event, _OnLink):
         return _on_link(event, seq, name_of)
+    if isinstance(event, events.BrokerStarted | machine_events.MachineEvent):
+        return _of_machine_event(event, name_of)
     if isinstance(event, link_events.ListenerAdded | link_events.ListenerRemoved):
         return AuditLine(name_of(event.listener), [name_of(event.agent)], {})
     if isinstance(event, child_events.ChildEvent):
@@ -242,6 +247,7 @@ def _message(event: events.MessageQueued, seq: int) -> dict[str, Any]:
         "digest": event.digest,
         "ttl_s": event.ttl_s,
         "weak": event.weak or "",
+        "origin": format_id("m", event.origin) if event.origin else "",
     }
     return {key: value for key, value in detail.items() if value != ""}
 
@@ -335,6 +341,27 @@ def _of_child_event(event: child_events.ChildEvent, name_of: NameOf) -> AuditLin
     who = name_of(fields.get("agent", ""))
     whom = [name_of(fields[name]) for name in _RELATED if fields.get(name)]
     detail = {name: value for name, value in fields.items() if name not in _UNTOLD and value}
+    return AuditLine(who, whom, msgspec.to_builtins(detail))
+
+
+_OF_MACHINES = frozenset({"id", "machine", "agent", "card", "carriers", "mark", "seqs"})
+"""Said elsewhere in the row, or keys and passwords that a record does not repeat."""
+
+
+def _of_machine_event(
+    event: events.BrokerStarted | machine_events.MachineEvent, name_of: NameOf
+) -> AuditLine:
+    if isinstance(event, events.BrokerStarted):
+        return AuditLine("", [], {"version": event.version_text})
+    fields = msgspec.structs.asdict(event)
+    told = fields.get("agent", "")
+    whom = [name_of(told)] if isinstance(told, str) and told else []
+    if isinstance(event, machine_events.RemoteAgentTold):
+        whom = [event.agent.name]
+    detail = {word: value for word, value in fields.items() if word not in _OF_MACHINES and value}
+    if fields.get("seqs"):
+        detail["ids"] = _ids(fields["seqs"])
+    who = name_of(fields.get("machine") or fields.get("id") or "")
     return AuditLine(who, whom, msgspec.to_builtins(detail))
 
 

@@ -18,6 +18,7 @@ from tellwire.core.state import Agent, State
 from tellwire.protocol import events
 from tellwire.protocol.addresses import link_of, shorten
 from tellwire.protocol.errors import TellwireError
+from tellwire.protocol.events import machines as machine_events
 from tellwire.protocol.ids import parse_id
 from tellwire.protocol.operations.base import AGENT
 from tellwire.protocol.operations.explain import (
@@ -232,13 +233,18 @@ _OF_MESSAGES: dict[type, str] = {
     events.MessagesReturned: "returned",
     events.MessagesRead: "read",
     events.MessagesExpired: "expired",
+    machine_events.MessagesWithdrawn: "withdrawn",
+    machine_events.MessagesRefused: "denied",
 }
 
 
 def _step(event: events.AnyEvent, seq: int) -> tuple[str, str]:
     word = _OF_MESSAGES.get(type(event), "")
+    if isinstance(event, machine_events.ReceiptsTaken):
+        return (event.state, "told by its machine") if seq in event.seqs else ("", "")
     if word:
         note = event.evidence if isinstance(event, events.MessagesRead) else ""
+        note = event.note if isinstance(event, machine_events.MessagesRefused) else note
         return (word, note) if seq in getattr(event, "seqs", ()) else ("", "")
     if isinstance(event, events.MessageAnswered):
         return ("answered", "") if event.seq == seq else ("", "")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tellwire.core.record.stored import Commit, FinalState
 from tellwire.protocol.events import AnyEvent, MessageAnswered, MessagesExpired, MessagesRead, parse_batch
+from tellwire.protocol.events.machines import MessagesRefused
 
 MAYBE_READ = "maybe read"
 """Instead of evidence: delivered to a session that ended without any."""
@@ -36,6 +37,8 @@ def final_receipts(events: Iterable[AnyEvent], at: float) -> list[FinalReceipt]:
                 FinalReceipt(seq, event.agent, "expired", MAYBE_READ if seq in shown else "", at)
                 for seq in event.seqs
             ]
+        elif isinstance(event, MessagesRefused):
+            rows += [FinalReceipt(seq, event.agent, "denied", event.code, at) for seq in event.seqs]
     return rows
 
 

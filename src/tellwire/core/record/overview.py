@@ -27,6 +27,7 @@ from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.events import AnyEvent
 from tellwire.protocol.events import children as child_events
 from tellwire.protocol.events import links as link_events
+from tellwire.protocol.events import machines as machine_events
 from tellwire.protocol.ids import format_id, parse_id, parse_message_id
 from tellwire.protocol.operations.agents import Done
 from tellwire.protocol.operations.feed import (
@@ -251,6 +252,12 @@ def changed_by(state: State, entries: Iterable[Entry]) -> Keys:
     keys = Keys()
     operator = state.find(OPERATOR)
     for entry in entries:
+        if isinstance(entry.event, _OF_MACHINES):
+            machine = state.machines.get(
+                getattr(entry.event, "machine", "") or getattr(entry.event, "id", "")
+            )
+            keys.agents.update(() if machine is None else machine.agents.values())
+            continue
         _add(keys, entry, "" if operator is None else operator.id)
         if isinstance(entry.event, link_events.TurnEnded) and entry.event.agent in state.agents:
             keys.links.update(state.agents[entry.event.agent].links)  # it may count on each of them
@@ -287,6 +294,13 @@ def _add(keys: Keys, entry: Entry, operator: str) -> None:
         _add_agent(keys, event)
 
 
+_OF_MACHINES = (
+    machine_events.RemoteAgentTold,
+    machine_events.ParcelsAcked,
+    machine_events.IncarnationBegun,
+    machine_events.MachineUpdated,
+)
+"""They may change all agents of one machine."""
 _OF_MAIL = (
     events.MessagesRead,
     events.MessagesExpired,

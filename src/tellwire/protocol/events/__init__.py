@@ -17,6 +17,7 @@ from tellwire.protocol.events.base import second_word as _second_word
 from tellwire.protocol.events.base import word as _word
 from tellwire.protocol.events.children import ChildEvent
 from tellwire.protocol.events.links import ConversationEvent
+from tellwire.protocol.events.machines import MachineEvent
 from tellwire.protocol.operations.base import snake_case
 
 
@@ -152,6 +153,10 @@ class MessageQueued(Event, tag=_word, frozen=True, array_like=True):
     """It is what was finally said in this turn of the sender; empty if it was sent."""
     weak: bool = False
     """It waits for the recipient's next turn, and begins none."""
+    origin: int = 0
+    """If it came from another machine: its number there."""
+    repeat: bool = False
+    """It may have come before: a store was put back to an older copy."""
 
 
 class MessagesDelivered(Event, tag=_word, frozen=True, array_like=True):
@@ -252,6 +257,7 @@ AnyEvent: TypeAlias = (
     | ConversationEvent
     | CallRefused
     | ChildEvent
+    | MachineEvent
 )
 
 EVENTS: dict[str, type[Event]] = {snake_case(kind.__name__): kind for kind in AnyEvent.__args__}

@@ -31,6 +31,16 @@ from tellwire.protocol.operations.links import (
     ResumeLink,
 )
 from tellwire.protocol.operations.listeners import Listen, MarkCheckpoint, Unlisten
+from tellwire.protocol.operations.machines import (
+    ListMachines,
+    MachineCard,
+    PairMachine,
+    RemoveMachine,
+    RenameMachine,
+    RenewMachine,
+    SetTrust,
+    ShowMachine,
+)
 from tellwire.protocol.operations.messages import (
     ClaimMessages,
     ConfirmMessages,
@@ -90,6 +100,14 @@ AnyOperation: TypeAlias = (
     | Listen
     | Unlisten
     | MarkCheckpoint
+    | ListMachines
+    | ShowMachine
+    | PairMachine
+    | RenameMachine
+    | SetTrust
+    | RemoveMachine
+    | MachineCard
+    | RenewMachine
     | GetMessage
     | ExplainMessage
     | ReadThread

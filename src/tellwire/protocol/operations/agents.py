@@ -32,7 +32,7 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     name: str
     kind: str
     status: str
-    """`online` or `offline`."""
+    """`online`, `offline`, or `unreachable` if its machine is not heard."""
     activity: str = ""
     """`busy`, `idle`, `waiting` (for its human) or `errored`, if its client reports it."""
     capabilities: list[str] = []
@@ -64,6 +64,8 @@ class AgentRecord(Reply, frozen=True, kw_only=True):
     """Why its oldest waiting message has not been read yet, if it has waited longer than is normal."""
     doubt: str = ""
     """If the version of its client is not known to work: which, and why; otherwise empty."""
+    machine: str = ""
+    """The label of the machine it is on, if that is another one; `last_heartbeat` is then that machine's."""
 
 
 class AgentList(Reply, frozen=True, kw_only=True):
@@ -185,7 +187,7 @@ class Heartbeat(Operation[Done], frozen=True, kw_only=True):
 
 
 class ListAgents(Operation[AgentList], frozen=True, kw_only=True):
-    """List the agents that are online in this project; with `all`, every agent on this machine."""
+    """List the agents that are online in this project, on all machines; with `all`, every agent."""
 
     reply = AgentList
     reads = True

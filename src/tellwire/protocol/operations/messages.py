@@ -12,7 +12,8 @@ Json: TypeAlias = Any
 Mode: TypeAlias = Literal["challenge", "agree", "collaborate", "deduce"]
 ContentKind: TypeAlias = Literal["request", "response", "notification"]
 SendStatus: TypeAlias = Literal["received", "queued", "denied", "refused", "sent", "timeout"]
-ReceiptState: TypeAlias = Literal["pending", "delivered", "read", "answered", "expired", "denied"]
+ReceiptState: TypeAlias = Literal["pending", "received", "delivered", "read", "answered", "expired", "denied"]
+"""`received` is for agents of other machines: on that machine's disk, and not handed over yet."""
 
 
 class MessageRecord(

@@ -18,6 +18,7 @@ from tellwire.cli.local.checks import (
     check_diagnosis,
     check_former_home,
     check_home,
+    check_machines,
     check_port,
     check_sessions,
     check_settings,
@@ -31,6 +32,7 @@ from tellwire.clients import BY_KIND, BY_NAME
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.agents import AgentRecord, GetAgent, ListAgents
 from tellwire.protocol.operations.broker import Diagnose, Diagnosis, SessionFault
+from tellwire.protocol.operations.machines import ListMachines
 from tellwire.settings import load_settings
 from tellwire.views.words import clean, wrap
 
@@ -113,6 +115,7 @@ def find_checks(name: str | None) -> tuple[list[Check], AgentRecord | None]:
         checks += check_former_home(os.environ)
         if broker is not None:
             agents = ask(ListAgents(all=True), settings=settings, autostart=False).agents
+            checks += check_machines(ask(ListMachines(), settings=settings, autostart=False).machines)
     checks += check_port(settings, diagnosis)
     try:
         reports = look_at_clients(words)

@@ -1,0 +1,1 @@
+"""Several machines: the exchange of numbered items between two brokers, sealed, over any carrier."""

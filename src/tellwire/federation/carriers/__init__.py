@@ -1,0 +1,1 @@
+"""What moves sealed blobs between machines; all behind `federation.ports.Carrier`."""

@@ -1,0 +1,1 @@
+"""Connects the engine with federation: what was committed goes out, what comes in is submitted."""
