@@ -114,7 +114,11 @@ def test_a_snapshot_is_written_and_read_as_it_stands_here() -> None:
 
 def test_a_snapshot_from_before_there_were_other_machines_loads() -> None:
     state = parse_snapshot((FOLDER / "former.1.msgpack").read_bytes())
-    assert state == parse_snapshot(SNAPSHOT.read_bytes())
+    expected = parse_snapshot(SNAPSHOT.read_bytes())
+    for agent in expected.agents.values():
+        for receipt in (*agent.pending.values(), *agent.leased.values()):
+            receipt.since = 0.0  # since when mail waits was not recorded then
+    assert state == expected
     assert not state.machines
 
 
