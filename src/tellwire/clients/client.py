@@ -22,6 +22,8 @@ from tellwire.clients.ports import ClientThreads, Doors, SessionPort, Waker, by_
 from tellwire.system.screens import Prompt
 
 SERVER = "tellwire"
+LAUNCHER = "tellwire-launcher"
+"""The program in the home's `bin` that configurations start (`install/launcher`)."""
 HOOK_S = 3
 """A hook ends by itself within two seconds; a client need not wait for one that cannot."""
 ENDPOINT = "hooks.json"

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tellwire.clients.client import ENDPOINT, Programs, Target, TextLimit
-from tellwire.clients.entries import MemberEntry
+from tellwire.clients.entries import PLUGIN_PATH, MemberEntry
 from tellwire.clients.events import HookEvent, OpenTurn, Said, TurnState, Verdict
 from tellwire.clients.payloads import Hook, parse_payload, require_text_taken, require_tool_wanted
 from tellwire.clients.reader import listed, mapping, string
@@ -53,8 +53,6 @@ EVENT = "write_wanted"
 REFUSAL: dict[str, Any] = {"deny": REASON}
 """What keeps it from running; the plugin knows how to refuse."""
 PLACEHOLDER = "__SETTINGS__"
-PATH = ("plugin",)
-"""Where a plugin's text stands, if its file is read as a document."""
 
 
 class RequestReader:
@@ -213,4 +211,4 @@ def plugin_target(path: str, asset: Path, programs: Programs) -> Target:
     home = os.path.dirname(programs.marks)
     settings = {"endpoint": os.path.join(home, ENDPOINT), "server": list(programs.server)}
     text = asset.read_text(encoding="utf-8").replace(PLACEHOLDER, json.dumps(settings))
-    return Target(path=path, format="whole", entries=(MemberEntry(PATH, {"text": text}),))
+    return Target(path=path, format="whole", entries=(MemberEntry(PLUGIN_PATH, {"text": text}),))

@@ -10,7 +10,7 @@ from tellwire.clients.entries import Entry, Hooks, MemberEntry, is_our_hook, our
 from tellwire.install import toml_text
 from tellwire.install.entries import has, hook_events, well_grouped
 from tellwire.install.jsonc import BadTextError
-from tellwire.install.records import Record
+from tellwire.install.record import Record
 from tellwire.install.toml_text import Section
 
 

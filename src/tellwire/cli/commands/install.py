@@ -17,9 +17,11 @@ from tellwire.cli.screen import ERR, Screen, find_screen, write
 from tellwire.cli.tables import Column, render_table
 from tellwire.clients import BY_NAME, CLIENTS, NAMES
 from tellwire.clients.client import Client, Scope
+from tellwire.install import launcher
 from tellwire.install.apply import carry_out
 from tellwire.install.check import Report, check
 from tellwire.install.client_program import InstalledClient, complaint, is_too_old, prepare
+from tellwire.install.files import refused
 from tellwire.install.former import load_former_records
 from tellwire.install.plan import Change, plan_install, plan_uninstall, render_diff, shorten
 from tellwire.install.records import load_records
@@ -29,6 +31,8 @@ from tellwire.views.words import clean
 F = TypeVar("F", bound=Callable[..., Any])
 DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}
 TRIES = 3
+LAUNCHED = ("planned", "unchanged")
+"""Clients that start the launcher afterwards."""
 PLUGIN_FOLDERS = [each.name for each in CLIENTS if each.plugin_notes]
 """Clients that take tellwire as a plugin folder."""
 
@@ -230,20 +234,32 @@ def _go_on(
     planned = [outcome for outcome in outcomes if outcome.status == "planned"]
     if not as_json:
         _show_diffs(world, planned)
+    if planned and not dry_run and not yes:
+        _ask(sum(len(outcome.changes) for outcome in planned), as_json=as_json)
+    if verb == "installed" and not dry_run and any(each.status in LAUNCHED for each in outcomes):
+        _write_launcher(world)
     if planned and not dry_run:
-        if not yes:
-            _ask(sum(len(outcome.changes) for outcome in planned), as_json=as_json)
         for outcome in planned:
             outcome.status = verb
             _try(outcome, lambda outcome=outcome: _carry_out(world, outcome, again=yes))
             if outcome.status == "installed":
                 _prepare(world, outcome)
+        if verb == "removed" and not load_records(str(world.settings.home)).files:
+            launcher.remove(str(world.settings.home))
     if as_json:
         write(render_json({"clients": [_document(world, outcome) for outcome in outcomes]}))
     else:
         _tell(world, outcomes)
     failed = next((outcome.error for outcome in outcomes if outcome.error is not None), None)
     return 0 if failed is None else ERRORS[failed.code].exit
+
+
+def _write_launcher(world: World) -> None:
+    home = str(world.settings.home)
+    try:
+        launcher.write(home)
+    except OSError as error:
+        raise refused(home, error) from error
 
 
 def _carry_out(world: World, outcome: Outcome, *, again: bool) -> None:

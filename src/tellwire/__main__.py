@@ -1,0 +1,5 @@
+"""`python -m tellwire`: the same as the command `tellwire`."""
+
+from tellwire.cli.main import main
+
+main()
