@@ -37,7 +37,6 @@ TO_BE_MERGED = "not merged yet"
 FRAGMENTS: dict[str, str] = {
     "broker/group_commit.py": TO_BE_MERGED,
     "cli/app.py": "what `main` must not import before the fast commands gave up",
-    "cli/main.py": "the command line as a function, for programs that start it otherwise",
     "clients/codex/sandbox.py": "what Codex's sandbox is told, a subject of its own among the client's files",
     "clients/gemini/facts.py": "each client's folder has the same files",
     "clients/gemini/install.py": "each client's folder has the same files",

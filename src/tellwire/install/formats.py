@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tellwire.clients.entries import PLUGIN_PATH, Entry, MemberEntry
+from tellwire.install.entries import Record, TargetText
 from tellwire.install.json_file import JsonText
 from tellwire.install.jsonc import BadTextError
-from tellwire.install.record import Record, TargetText
 from tellwire.install.toml_file import TomlText
 
 OURS = "// tellwire's "

@@ -50,7 +50,6 @@ PACKED = (
     "install/formats.py",
     "install/json_file.py",
     "install/jsonc.py",
-    "install/record.py",
     "install/removal.py",
     "install/texts.py",
     "install/toml_file.py",

@@ -6,8 +6,8 @@ import os
 
 import msgspec
 
+from tellwire.install.entries import Record
 from tellwire.install.files import read_bytes, write_whole
-from tellwire.install.record import Record
 from tellwire.protocol.errors import TellwireError
 
 NAME = "installed.json"

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tellwire.install.record import Part, Record, as_entries
+from tellwire.install.entries import Part, Record, as_entries
 from tellwire.install.texts import cleared
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.system.files import write_atomically

@@ -18,7 +18,7 @@ from tellwire.cli.documents import document
 from tellwire.cli.launch import detach, run_broker
 from tellwire.cli.local.holder import POLL_S, SILENT, find_holder, reach_broker
 from tellwire.cli.options import json_option
-from tellwire.cli.render import counted, format_duration, render_json, render_pairs
+from tellwire.cli.render import render_json, render_state
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.speaking import ask
 from tellwire.cli.tables import Column, render_table
@@ -116,20 +116,7 @@ def status(*, as_json: bool) -> int:
       tellwire status --json | jq .pending
     """
     state = reach_broker(load_settings())
-    if as_json:
-        write(render_json(document(state)))
-        return 0
-    rows = [
-        ("broker", f"{state.version}, pid {state.pid}, up {format_duration(state.uptime_s)}"),
-        ("agents", f"{state.online} online, {state.agents} known"),
-        ("messages", f"{state.pending} unread"),
-        ("journal", counted(state.sequence, "event")),
-        ("storage", state.storage),
-        ("home", state.home),
-        *(("lost", words) for words in state.lost),
-    ]
-    write(render_pairs(rows, find_screen()))
-    _tell_version(state)
+    write(render_json(document(state)) if as_json else render_state(document(state), find_screen()))
     return 0
 
 
