@@ -15,8 +15,8 @@ from tellwire.clients import BY_KIND
 from tellwire.clients.client import COMMAND, Bounds, ChildPlace
 from tellwire.protocol.operations.scopes import ScopeRule
 
-STARTABLE = (*BY_KIND, COMMAND)
-"""What a child can be."""
+STARTABLE = {**{each.kind: each.name for each in BY_KIND.values()}, COMMAND: COMMAND}
+"""What a child can be, and the other word for it."""
 FIRST_WORDS = (
     "You were started by another agent. Its message has your task: it stands here already, or get_messages"
     " (wait_s=60) gets it. Do what it says, and end your turn with the result."

@@ -380,6 +380,30 @@ class Switch(NamedTuple):
     value: bool
 
 
+# -- for one session ----------------------------------------------------------------------------------
+
+
+class RunPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """What starting a client on the mesh for one session can use."""
+
+    folder: str
+    """In tellwire's home, for files that are the same for every session of the client."""
+    programs: Programs
+    env: Mapping[str, str]
+
+
+class RunStart(msgspec.Struct, frozen=True, kw_only=True):
+    """What starts a client on the mesh for one session, beside its own configuration."""
+
+    words: tuple[str, ...] = ()
+    """Before the person's own."""
+    env: Mapping[str, str] = NOTHING
+    files: Mapping[str, str] = NOTHING
+    """By path: what the words and the environment name."""
+    notes: tuple[str, ...] = ()
+    """What is slower or will be asked, compared with an installation."""
+
+
 # -- all of it ----------------------------------------------------------------------------------------
 
 
@@ -418,6 +442,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """Its own sandbox or rules, by which it writes to some folders only; may block for a moment."""
     targets: Callable[[InstallPlace, Programs], list[Target]]
     """The files of its configuration, and what each is to have."""
+    session: Callable[[RunPlace], RunStart]
+    """How it is on the mesh for one session, without an installation (`tellwire run`)."""
     hints: tuple[str, ...] = ()
     """What its human has to do after an installation."""
     scratch: tuple[str, ...] = ()

@@ -206,9 +206,14 @@ class PluginTranscript:
             reader.end()
 
 
-def plugin_target(path: str, asset: Path, programs: Programs) -> Target:
+def plugin_text(asset: Path, programs: Programs) -> str:
     """A plugin; it finds the broker's port and token where they are kept."""
     home = os.path.dirname(programs.marks)
     settings = {"endpoint": os.path.join(home, ENDPOINT), "server": list(programs.server)}
-    text = asset.read_text(encoding="utf-8").replace(PLACEHOLDER, json.dumps(settings))
-    return Target(path=path, format="whole", entries=(MemberEntry(PLUGIN_PATH, {"text": text}),))
+    return asset.read_text(encoding="utf-8").replace(PLACEHOLDER, json.dumps(settings))
+
+
+def plugin_target(path: str, asset: Path, programs: Programs) -> Target:
+    """A plugin as a file of the client's."""
+    entry = MemberEntry(PLUGIN_PATH, {"text": plugin_text(asset, programs)})
+    return Target(path=path, format="whole", entries=(entry,))

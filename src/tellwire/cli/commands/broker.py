@@ -22,6 +22,8 @@ from tellwire.cli.render import render_json, render_state
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.speaking import ask
 from tellwire.cli.tables import Column, render_table
+from tellwire.clients import CLIENTS
+from tellwire.mcp.membership import default_name
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
 from tellwire.settings import NAMES, Settings, load_settings
@@ -68,7 +70,7 @@ def up(*, detached: bool, replace: bool) -> int:
     if words:
         write(f"tellwire: {words.rstrip()}\n", ERR)
     elif detached:
-        write(f"The broker is running. Socket: {settings.socket}\n")
+        write(f"The broker is running. Socket: {settings.socket}\n{_next_steps()}")
     return code
 
 
@@ -194,18 +196,29 @@ def completion(shell: str) -> int:
 
 
 def _tell_how_to_join(settings: Settings) -> None:
-    home = "" if not settings.home_named else f", home={str(settings.home)!r}"
-    tellwire = "tellwire" if shutil.which("tellwire") else os.path.relpath(sys.argv[0])
     write(
         f"tellwire {VERSION} is running (pid {os.getpid()}). Socket: {settings.socket}\n"
-        "Wait for mail in a second terminal, and send some from a third:\n"
-        f"  {tellwire} inbox --as bob --wait 10min\n"
-        f'  {tellwire} send bob "Hello!"\n'
-        "Or from Python:\n"
-        f'  async with tellwire.connect("alice"{home}) as me:\n'
-        '      await me.send("bob", "Hello!")\n'
-        f"Check it with `{tellwire} status`. Stop it with Ctrl-C or `{tellwire} down`; nothing is lost.\n"
+        f"{_next_steps()}"
+        f"Stop it with Ctrl-C or `{_command()} down`; nothing is lost.\n"
     )
+
+
+def _next_steps() -> str:
+    """What to do with a broker: run two agents, and let them talk."""
+    first, second = (each.name for each in CLIENTS[:2])
+    short = default_name(os.getcwd(), CLIENTS[1].mcp.short)
+    return (
+        "Run two agents, each in a terminal of its own:\n"
+        f"  {_command()} run {first}\n"
+        f"  {_command()} run {second}\n"
+        f"and tell the first one: Ask {short} what it is working on.\n"
+    )
+
+
+def _command() -> str:
+    """How this command is typed."""
+    beside = os.path.join(os.path.dirname(sys.executable), "tellwire")
+    return os.path.relpath(beside) if os.path.exists(beside) and not shutil.which("tellwire") else "tellwire"
 
 
 def _tell_version(state: BrokerState) -> None:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from tellwire.cli.local.world import ALL, World, expand, find_clients, find_world
-from tellwire.cli.options import json_option
+from tellwire.cli.options import ClientWord, json_option
 from tellwire.cli.render import render_json
 from tellwire.cli.screen import ERR, Screen, find_screen, write
 from tellwire.cli.tables import Column, render_table
@@ -31,6 +31,8 @@ from tellwire.views.words import clean
 F = TypeVar("F", bound=Callable[..., Any])
 DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}
 TRIES = 3
+CHOICES = {**{each.name: each.kind for each in CLIENTS}, ALL: ALL}
+"""What can be named, and the other word for it."""
 LAUNCHED = ("planned", "unchanged")
 """Clients that start the launcher afterwards."""
 PLUGIN_FOLDERS = [each.name for each in CLIENTS if each.plugin_notes]
@@ -82,7 +84,7 @@ def shared_options(function: F) -> F:
         click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
         click.option("--user", "scope", flag_value="user", default=True, help="For your user (default)."),
         click.option("--project", "scope", flag_value="project", help="For this folder only."),
-        click.argument("clients", nargs=-1, type=click.Choice([*BY_NAME, ALL]), metavar="CLIENT..."),
+        click.argument("clients", nargs=-1, type=ClientWord(CHOICES), metavar="CLIENT..."),
     ):
         function = option(function)
     return function

@@ -16,7 +16,7 @@ from typing import Any
 
 from tellwire.clients.client import Client, EnvRules, LaunchWords, McpTraits, ScreenTraits, Writes, prompt
 from tellwire.clients.events import Said, Who
-from tellwire.clients.opencode.install import KIND, NAMES, targets
+from tellwire.clients.opencode.install import KIND, NAMES, session, targets
 from tellwire.clients.payloads import read_settings
 from tellwire.clients.plugin import EVENT, REFUSAL, PluginHooks, PluginTranscript
 from tellwire.clients.ports import by_plugin
@@ -90,6 +90,7 @@ OPENCODE = Client(
         gated=False,
     ),
     targets=targets,
+    session=session,
     prepare=("debug", "config"),
     scratch=("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
     wakers=by_plugin,
