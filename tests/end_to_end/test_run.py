@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def configuration(client: Client) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in paths if path.exists()}
 
 
+def settle_schema(client: Client) -> None:
+    """OpenCode adds this line to a file that does not have it, with or without us."""
+    path = client.home / ".config/opencode/opencode.json"
+    if path.exists():
+        known = json.loads(path.read_text("utf-8"))
+        path.write_text(
+            json.dumps({"$schema": "https://opencode.ai/config.json", **known}, indent=1), "utf-8"
+        )
+
+
 def mentions(client: Client) -> list[str]:
     """Files of configuration in which tellwire is named."""
     places = [client.home / name for name in (*SETTINGS, ".claude.json", ".config/opencode/plugins")]
@@ -63,20 +74,21 @@ def mentions(client: Client) -> list[str]:
 
 
 @pytest.fixture
-async def start(home: Home, model: Model, join: Join, tmp_path: Path) -> AsyncIterator[Start]:
+def start(home: Home, model: Model, join: Join, tmp_path: Path) -> Start:
     """A stage whose client tellwire is not installed in, unless that is asked for."""
 
     async def make(row: str, *, installed: bool = False) -> Stage:
         stage = Stage(row, home, model, tmp_path)
         stage.client = PROGRAMS[row](tmp_path / row, tmp_path / "shop", model.url(row))
         stage.client.configure()
+        settle_schema(stage.client)
         if installed:
             install(home, stage.client)
         started_by_run(stage.client, home)
         stage.alice = await join("alice")
         return stage
 
-    yield make
+    return make
 
 
 @pytest.mark.parametrize("row", REAL)

@@ -400,6 +400,10 @@ class RunStart(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = NOTHING
     files: Mapping[str, str] = NOTHING
     """By path: what the words and the environment name."""
+    copies: tuple[tuple[str, Target], ...] = ()
+    """Files of the person's, and copies of them with our entries."""
+    links: Mapping[str, str] = NOTHING
+    """Beside the copies: names, and what of the person's each leads to; a folder ends in `/`."""
     notes: tuple[str, ...] = ()
     """What is slower or will be asked, compared with an installation."""
 

@@ -101,9 +101,9 @@ def write(home: str) -> None:
         for folder in ("bin", "lib"):
             os.makedirs(os.path.join(home, folder), 0o700, exist_ok=True)
         _write_if_new(os.path.join(home, "lib", "removal.zip"), _packed(), mode=0o600)
-        _link(links.python, os.path.join(home, "lib", "python"))
-        _link(links.package, os.path.join(home, "lib", "tellwire"))
-        _link(links.bare, os.path.join(home, "bin", "python"))
+        link(links.python, os.path.join(home, "lib", "python"))
+        link(links.package, os.path.join(home, "lib", "tellwire"))
+        link(links.bare, os.path.join(home, "bin", "python"))
         _write_if_new(os.path.join(home, "bin", LAUNCHER), SCRIPT.encode(), mode=0o700)
 
 
@@ -157,7 +157,7 @@ def _write_if_new(path: str, data: bytes, *, mode: int) -> None:
         write_whole(path, data, mode=mode)
 
 
-def _link(to: str, path: str) -> None:
+def link(to: str, path: str) -> None:
     """Point a link elsewhere, at once: hooks may run meanwhile."""
     with suppress(OSError):
         if os.readlink(path) == to:

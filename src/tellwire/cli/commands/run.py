@@ -18,11 +18,14 @@ from tellwire.cli.render import render_json
 from tellwire.cli.screen import ERR, write
 from tellwire.cli.speaking import ask
 from tellwire.clients import BY_WORD, CLIENTS, NAMES
-from tellwire.clients.client import LAUNCHER, Client, RunPlace, Scope
+from tellwire.clients.client import LAUNCHER, Client, RunPlace, RunStart, Scope
+from tellwire.clients.entries import Hooks, MemberEntry
 from tellwire.install import launcher
 from tellwire.install.check import check
 from tellwire.install.client_program import InstalledClient
-from tellwire.install.files import make_folders, read_bytes, refused, write_whole
+from tellwire.install.files import look, make_folders, read_bytes, refused, write_whole
+from tellwire.install.formats import format_of
+from tellwire.install.texts import edited, read_target
 from tellwire.mcp.membership import default_name
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import ListAgents
@@ -136,10 +139,7 @@ def prepare(world: World, client: Client, rest: Sequence[str], taken: set[str]) 
     folder = os.path.join(str(world.settings.home), FOLDER, client.name)
     start_up = client.session(RunPlace(folder=folder, programs=world.programs, env=os.environ))
     try:
-        make_folders(folder)
-        for path, text in start_up.files.items():
-            if read_bytes(path) != text.encode():
-                write_whole(path, text.encode(), mode=0o600)
+        lay_out(folder, start_up)
     except OSError as error:
         raise refused(folder, error) from error
     return Prepared(
@@ -153,11 +153,47 @@ def installed_state(world: World, client: Client, program: str) -> str:
     It must not have it twice.
     """
     for scope in SCOPES:
-        place = msgspec.structs.replace(world.place, scope=scope)
-        found = check(client, client.targets(place, world.programs), InstalledClient(program)).state
-        if found not in ("absent", "broken"):
-            return found
+        targets = client.targets(msgspec.structs.replace(world.place, scope=scope), world.programs)
+        report = check(client, targets, InstalledClient(program))
+        for target, file in zip(targets, report.files, strict=True):
+            wanted = {each.label for each in target.entries if isinstance(each, MemberEntry | Hooks)}
+            if not file.error and wanted - set(file.missing):
+                return report.state
     return ""
+
+
+def lay_out(folder: str, start_up: RunStart) -> None:
+    """Write the files that a session needs, in a folder of the home; the same for every session.
+
+    Raises:
+        TellwireError: a file of the person's is not what it should be.
+        OSError: something cannot be written.
+    """
+    make_folders(folder)
+    files = dict(start_up.files)
+    for base, target in start_up.copies:
+        make_folders(os.path.dirname(target.path))
+        text = read_target(target, look(base).data)[1]
+        files[target.path] = edited(
+            target, lambda target=target, text=text: format_of(target).apply(text, target.entries)
+        )
+    for path, to in start_up.links.items():
+        if to.endswith("/"):
+            os.makedirs(to, 0o700, exist_ok=True)
+        if not os.path.islink(path) and os.path.isfile(path):
+            keep_newer(path, to)  # the client has put a new file in the link's place
+        launcher.link(to.rstrip("/"), path)
+    for path, text in files.items():
+        if read_bytes(path) != text.encode():
+            write_whole(path, text.encode(), mode=0o600)
+
+
+def keep_newer(path: str, to: str) -> None:
+    """Give a file to the person, unless theirs is newer."""
+    if not os.path.exists(to) or os.stat(to).st_mtime < os.stat(path).st_mtime:
+        shutil.move(path, to)
+    else:
+        os.unlink(path)
 
 
 def free_name(client: Client, taken: set[str]) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from typing import Any, cast
+from typing import Any
 
 from tellwire.clients.client import (
     HOOK_S,
@@ -27,17 +25,22 @@ nothing."""
 GATED = ("AfterTool",)
 
 
-DEFAULTS = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
-"""Names a file of settings beneath the person's: hooks of both run, and servers of both are there."""
-USUAL_DEFAULTS = {
-    "darwin": "/Library/Application Support/GeminiCli/system-defaults.json",
-    "linux": "/etc/gemini-cli/system-defaults.json",
-}
+HOME = "GEMINI_CLI_HOME"
+FOLDERS = ("extensions", "history", "tmp")
+FILES = (
+    "google_accounts.json",
+    "installation_id",
+    "oauth_creds.json",
+    "projects.json",
+    "trustedFolders.json",
+)
+"""What it makes in its folder; it is the person's, whether it is there already or not."""
+NOTES = ("Settings that you change in this session are not kept; logins and conversations are.",)
 
 
 def targets(place: InstallPlace, programs: Programs) -> list[Target]:
     """`settings.json`."""
-    root = place.project if place.scope == "project" else place.env.get("GEMINI_CLI_HOME") or place.home
+    root = place.project if place.scope == "project" else place.env.get(HOME) or place.home
     entries = (MemberEntry(("mcpServers", SERVER), _server(programs)), *_hooks(programs))
     return [
         Target(path=os.path.join(root, ".gemini", "settings.json"), format="json_comments", entries=entries)
@@ -45,28 +48,25 @@ def targets(place: InstallPlace, programs: Programs) -> list[Target]:
 
 
 def session(place: RunPlace) -> RunStart:
-    """A file of system defaults, with those of the machine in it."""
-    usual = USUAL_DEFAULTS.get(sys.platform, "")
-    known, notes = _defaults(place.env.get(DEFAULTS) or usual)
-    servers: dict[str, Any] = {**known.get("mcpServers", {}), SERVER: _server(place.programs)}
-    hooks: dict[str, Any] = dict(known.get("hooks", {}))
-    for each in _hooks(place.programs):
-        hooks[each.event] = [*hooks.get(each.event, []), *each.groups]
-    path = os.path.join(place.folder, "system-defaults.json")
-    text = json.dumps({**known, "mcpServers": servers, "hooks": hooks}, indent=2)
-    return RunStart(env={DEFAULTS: path}, files={path: text}, notes=notes)
+    """A home for its folder: settings of its own, all else leads to the person's.
 
-
-def _defaults(path: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The machine's own, and what to tell of them."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            known = json.load(file)
-    except FileNotFoundError:
-        return {}, ()
-    except (OSError, ValueError):
-        return {}, (f"{path} cannot be read; this session does without it.",)
-    return (cast("dict[str, Any]", known), ()) if isinstance(known, dict) else ({}, ())
+    It takes settings from no option, and system settings from files of root only.
+    """
+    own = os.path.join(place.env.get(HOME) or place.env.get("HOME", "/nonexistent"), ".gemini")
+    home = os.path.join(place.folder, "home")
+    there = os.listdir(own) if os.path.isdir(own) else []
+    names = {*there, *FILES, *FOLDERS} - {"settings.json"}
+    links = {
+        os.path.join(home, ".gemini", name): os.path.join(own, name) + ("/" if name in FOLDERS else "")
+        for name in sorted(names)
+    }
+    target = Target(
+        path=os.path.join(home, ".gemini", "settings.json"),
+        format="json_comments",
+        entries=(MemberEntry(("mcpServers", SERVER), _server(place.programs)), *_hooks(place.programs)),
+    )
+    copies = ((os.path.join(own, "settings.json"), target),)
+    return RunStart(env={HOME: home}, copies=copies, links=links, notes=NOTES)
 
 
 def _server(programs: Programs) -> dict[str, Any]:
