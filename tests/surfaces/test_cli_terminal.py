@@ -223,7 +223,7 @@ def cases(world: World) -> dict[str, list[Case]]:
             Case(["ask", "command", EVIL, "--", "sh", "-c", sheet]),
             Case(["ask", "command", EVIL, "--", "sh", "-c", f"{sheet} >&2; exit 3"]),
         ],
-        "run": [Case(["run", "claude", "--json"]), Case(["run", EVIL], evil=False)],
+        "run": [Case(["run", "claude"], evil=False)],
         "install": [
             Case(["install", "claude", "--dry-run"]),
             Case(["install", "claude"], types=b"n\n"),
