@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 49
-FOLDER_MODULES_MAX = 17
+FOLDER_MODULES_MAX = 18
 # What may be longer, each with its reason: "src/tellwire/a.py" or "src/tellwire/a.py::function".
 LONGER: dict[str, str] = {}
 
@@ -38,9 +38,6 @@ FRAGMENTS: dict[str, str] = {
     "broker/group_commit.py": TO_BE_MERGED,
     "cli/app.py": "what `main` must not import before the fast commands gave up",
     "clients/codex/sandbox.py": "what Codex's sandbox is told, a subject of its own among the client's files",
-    "clients/gemini/facts.py": "each client's folder has the same files",
-    "clients/gemini/install.py": "each client's folder has the same files",
-    "clients/opencode/install.py": "each client's folder has the same files",
     "clients/pi/install.py": "each client's folder has the same files",
 }
 

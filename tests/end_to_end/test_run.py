@@ -35,7 +35,7 @@ SETTINGS = (
 )
 """What is a person's own in each client; the client writes its other files itself."""
 
-pytestmark = pytest.mark.requirement("INST-3", stage="clients")
+pytestmark = pytest.mark.requirement("INST-3", stage="install")
 Start = Callable[..., Awaitable[Stage]]
 
 
