@@ -36,8 +36,6 @@ FRAGMENT_LINES = 60
 FRAGMENTS: dict[str, str] = {
     "cli/app.py": "what `main` must not import before the fast commands gave up",
     "clients/codex/sandbox.py": "what Codex's sandbox is told, a subject of its own among the client's files",
-    "clients/gemini/facts.py": "each client's folder has the same files",
-    "clients/gemini/install.py": "each client's folder has the same files",
     "clients/pi/install.py": "each client's folder has the same files",
 }
 

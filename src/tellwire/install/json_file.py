@@ -7,8 +7,7 @@ from typing import Any, cast
 
 from tellwire.clients.entries import Entry, Hooks, Item, MemberEntry, Rule, our_hooks, reach
 from tellwire.install import jsonc
-from tellwire.install.entries import has, hook_events, well_grouped
-from tellwire.install.records import Record
+from tellwire.install.entries import Record, has, hook_events, well_grouped
 
 EMPTY = "{}\n"
 SEPARATOR = "\n"

@@ -18,6 +18,7 @@ from tellwire.cli.local.checks import (
     check_diagnosis,
     check_former_home,
     check_home,
+    check_launcher,
     check_port,
     check_sessions,
     check_settings,
@@ -114,6 +115,7 @@ def find_checks(name: str | None) -> tuple[list[Check], AgentRecord | None]:
         if broker is not None:
             agents = ask(ListAgents(all=True), settings=settings, autostart=False).agents
     checks += check_port(settings, diagnosis)
+    checks += check_launcher(settings)
     try:
         reports = look_at_clients(words)
     except TellwireError as error:
