@@ -13,7 +13,7 @@ from tellwire.clients.client import LAUNCHER, SERVER, Client, InstallPlace, Targ
 from tellwire.clients.entries import Entry, MemberEntry, Rule, reach
 from tellwire.install.entries import Record, as_parts, digest, find_lacks
 from tellwire.install.files import Snapshot, backup_name, check_writable, look, read_bytes
-from tellwire.install.formats import format_of
+from tellwire.install.formats.file_format import format_of
 from tellwire.install.former import find_former, former_plugins, former_words
 from tellwire.install.records import Records
 from tellwire.install.texts import cleared, edited, prove, read_target

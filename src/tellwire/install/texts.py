@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from tellwire.clients.entries import Hooks, MemberEntry, Rule, our_hooks
 from tellwire.install.entries import Record, TargetText, digest, find_lacks, foreign, has_some, hook_events
-from tellwire.install.formats import format_of
-from tellwire.install.jsonc import BadTextError
+from tellwire.install.formats.file_format import format_of
+from tellwire.install.formats.jsonc import BadTextError
 from tellwire.protocol.errors import TellwireError
 
 BOM = "\ufeff"

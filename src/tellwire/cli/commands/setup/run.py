@@ -24,7 +24,7 @@ from tellwire.install import launcher
 from tellwire.install.check import check
 from tellwire.install.client_program import InstalledClient
 from tellwire.install.files import look, make_folders, read_bytes, refused, write_whole
-from tellwire.install.formats import format_of
+from tellwire.install.formats.file_format import format_of
 from tellwire.install.texts import edited, read_target
 from tellwire.mcp.membership import default_name
 from tellwire.protocol.errors import TellwireError

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from tellwire.clients.entries import PLUGIN_PATH, Entry, MemberEntry
 from tellwire.install.entries import Record, TargetText
-from tellwire.install.json_file import JsonText
-from tellwire.install.jsonc import BadTextError
-from tellwire.install.toml_file import TomlText
+from tellwire.install.formats.json_file import JsonText
+from tellwire.install.formats.jsonc import BadTextError
+from tellwire.install.formats.toml_file import TomlText
 
 OURS = "// tellwire's "
 
