@@ -111,5 +111,6 @@ bench-quick: bench-setup ## the same in a minute, with wider error bars
 	@$(BIN)/python -m bench --quick
 
 clean: ## remove .venv, caches and build output
+	@scripts/warn-clean
 	rm -rf .venv .venv.lock .node .clients .debs .wheels build dist .pytest_cache .hypothesis .ruff_cache .import_linter_cache
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -18,8 +18,9 @@ from typing import Any
 
 from bench.engine import RoundFailed
 from bench.mcp_process import PROTOCOL, READ_BYTES, McpProcess
-from tellwire.cli.local.shim import shim_command
+from tellwire.cli.commands.setup.mcp import shim_command
 from tellwire.cli.local.world import find_world
+from tellwire.install import launcher
 
 KIND = "codex"
 HOOK_S = 20.0
@@ -87,7 +88,9 @@ def main(name: str) -> None:
     try:
         shim.open()
         shim.use("list_peers")
-        programs = find_world("user", fixed=True).programs
+        world = find_world("user", fixed=True)
+        launcher.write(str(world.settings.home))
+        programs = world.programs
         known = {
             "hook": ["/bin/sh", "-c", programs.hook(KIND)],
             "gate": ["/bin/sh", "-c", programs.gate(KIND)],

@@ -19,7 +19,7 @@ from typing import Any
 from bench.engine import Missing, RoundFailed
 from bench.engines.tellwire_broker import TellwireEngine
 from bench.process import START_TIMEOUT_S, wait_until_ended
-from tellwire.cli.local.shim import shim_command
+from tellwire.cli.commands.setup.mcp import shim_command
 
 SDK_SERVER = Path(__file__).with_name("mcp_sdk_server.py")
 """Never imported here: the SDK would weigh on the process that measures."""

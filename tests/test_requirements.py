@@ -35,8 +35,6 @@ FRAGMENT_LINES = 60
 # Shorter modules with one importer, each with its reason: otherwise they belong into that importer.
 FRAGMENTS: dict[str, str] = {
     "clients/codex/sandbox.py": "what Codex's sandbox is told, a subject of its own among the client's files",
-    "clients/gemini/facts.py": "each client's folder has the same files",
-    "clients/gemini/install.py": "each client's folder has the same files",
     "clients/pi/install.py": "each client's folder has the same files",
 }
 

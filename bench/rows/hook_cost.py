@@ -20,7 +20,7 @@ from bench.process import wait_for_quiet
 from bench.report import Detail, Ratio, Section, Target, compare
 from bench.rounds import Outcome, interleave
 from bench.workshop import Workshop, part_detail
-from tellwire.cli.local.shim import shim_command
+from tellwire.cli.commands.setup.mcp import shim_command
 from tests.end_to_end.clients import Client
 from tests.end_to_end.programs import PROGRAMS, WITH_MCP
 from tests.end_to_end.stage import Stage, install

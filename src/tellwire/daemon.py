@@ -35,6 +35,7 @@ from tellwire.children.launcher import Launcher, LaunchTimes
 from tellwire.core.agents.speaking import Identity
 from tellwire.core.mail import framing
 from tellwire.core.operator.person import is_operator
+from tellwire.install.launcher import mend
 from tellwire.machines.startup import Machines
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import Done
@@ -198,7 +199,9 @@ async def _serve(
     keeping.after_commit()
     async with asyncio.TaskGroup() as tasks:
         works = (ticker.run(), doors.listen(), launcher.watch(), ownership.watch(settings.beat_s))
-        running = [tasks.create_task(work) for work in (*works, _warm_up(times.warm_up_s))]
+        running = [
+            tasks.create_task(work) for work in (*works, _warm_up(times.warm_up_s, str(settings.home)))
+        ]
         await stop.wait()
         await asking.drain()
         for task in running:
@@ -216,9 +219,18 @@ async def _serve(
     journal.close()
 
 
-async def _warm_up(after_s: float) -> None:
+async def _warm_up(after_s: float, home: str) -> None:
     await asyncio.sleep(after_s)
     await asyncio.to_thread(framing.prepare)
+    await asyncio.to_thread(_mend_launcher, home)
+
+
+def _mend_launcher(home: str) -> None:
+    """After an installation moved, its clients' configurations lead to it again."""
+    try:
+        mend(home)
+    except (OSError, TellwireError) as error:
+        log.warning("the launcher leads nowhere and cannot be mended: %s", error)
 
 
 def _make_ticker(engine: Engine, server: Server, settings: Settings, times: Times, losses: Losses) -> Ticker:

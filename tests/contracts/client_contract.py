@@ -13,7 +13,7 @@ from tellwire.clients.events import HookEvent, Verdict
 from tellwire.clients.plugin import HOOKS, PluginTranscript
 from tellwire.clients.said import read_entries
 from tellwire.install.entries import find_lacks
-from tellwire.install.formats import format_of
+from tellwire.install.formats.file_format import format_of
 from tellwire.relay.guard import REASON
 from tellwire.relay.writes import written_paths
 from tellwire.sessions.gate_files import facts_of

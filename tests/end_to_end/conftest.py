@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pytest
 
 import tellwire
-from tellwire.cli.local.shim import shim_command
+from tellwire.cli.commands.setup.mcp import shim_command
 from tests.end_to_end.clients import Client
 from tests.end_to_end.matrix import FAILS, ROWS, UNSTEADY, WRITING, outcomes, save_table
 from tests.end_to_end.model import Model

@@ -17,7 +17,7 @@ from mcp.client import Client
 from mcp.client.stdio import stdio_client
 from mcp.types import TextContent
 
-from tellwire.cli.local.shim import shim_command
+from tellwire.cli.commands.setup.mcp import shim_command
 
 CALL_S = 40.0
 FETCH_S = 20

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tellwire
-from tellwire.cli.local.shim import shim_command
+from tellwire.cli.commands.setup.mcp import shim_command
 from tests.end_to_end.claude import Claude
 from tests.end_to_end.clients import Client, run
 from tests.end_to_end.codex import Codex

@@ -184,7 +184,7 @@ def tellwire_processes() -> Iterator[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             line = read_proc(int(name), "cmdline")
-            if b"tellwire.cli" in line or b"/tellwire\0" in line:
+            if b"tellwire.cli" in line or b"/tellwire/__main__.py\0" in line:
                 yield int(name)
 
 

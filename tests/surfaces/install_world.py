@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import subprocess
-import sys
 import termios
 from pathlib import Path
 from typing import Any
@@ -119,7 +118,8 @@ class Person:
     def plain(self, text: str) -> str:
         """Text without what differs from machine to machine."""
         relay = re.compile(r"[^\s\"']*/tellwire/relay/")
-        return relay.sub("RELAY/", text).replace(sys.executable, "PYTHON").replace(str(self.home), "~")
+        short = relay.sub("RELAY/", text).replace(str(self.state / "bin" / "python"), "PYTHON")
+        return short.replace(str(self.home), "~")
 
 
 def finish(child: subprocess.Popen[bytes]) -> Done:

@@ -17,13 +17,24 @@ import tellwire
 from tellwire.cli.app import cli
 from tellwire.cli.documents import document
 from tellwire.cli.fast import FLAGS, OPTIONS
-from tellwire.cli.shapes import AGENT, COUNTS, MESSAGE, OUTCOME, SENT, whole_agents, whole_inbox, whole_sent
+from tellwire.cli.shapes import (
+    AGENT,
+    COUNTS,
+    MESSAGE,
+    OUTCOME,
+    SENT,
+    STATE,
+    whole_agents,
+    whole_inbox,
+    whole_sent,
+)
 from tellwire.cli.table import ALIASES, ROWS
 from tellwire.cli.words import KINDS, MODES
 from tellwire.paths import home_path, is_named, socket_path
 from tellwire.protocol.operations import OPERATIONS
 from tellwire.protocol.operations.agents import AgentList, AgentRecord
 from tellwire.protocol.operations.base import CLI
+from tellwire.protocol.operations.broker import BrokerState
 from tellwire.protocol.operations.messages import ContentKind, Inbox, MessageRecord, Mode, Outcome, Sent
 from tellwire.protocol.operations.needs import Counts
 from tellwire.settings import load_settings
@@ -81,7 +92,14 @@ def test_every_command_explains_itself(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("table", "kind"),
-    [(AGENT, AgentRecord), (MESSAGE, MessageRecord), (SENT, Sent), (OUTCOME, Outcome), (COUNTS, Counts)],
+    [
+        (AGENT, AgentRecord),
+        (MESSAGE, MessageRecord),
+        (SENT, Sent),
+        (OUTCOME, Outcome),
+        (COUNTS, Counts),
+        (STATE, BrokerState),
+    ],
 )
 def test_the_tables_of_the_fast_commands_have_the_operations_defaults(
     table: dict[str, Any], kind: type[msgspec.Struct]
@@ -260,11 +278,21 @@ async def test_the_sdk_and_the_command_line_tell_the_same_facts(home: Home, join
     assert (await bob.peer("alicia")).status == "offline"
 
 
-HEAVY = {"click", "msgspec", "asyncio", "socket", "typing", "pathlib", "tellwire.settings"}
+HEAVY = {
+    *("click", "msgspec", "asyncio", "socket", "typing", "pathlib", "tellwire.settings"),
+    *("json", "re", "enum", "collections", "functools", "site"),
+}
 
 
 @pytest.mark.parametrize(
-    "words", [("send", "bob", "x", "--as", "alice"), ("inbox", "--as", "alice"), ("list",), ("glance",)]
+    "words",
+    [
+        ("send", "bob", "x", "--as", "alice"),
+        ("inbox", "--as", "alice"),
+        ("list", "--all"),
+        ("status",),
+        ("glance",),
+    ],
 )
 def test_the_fast_commands_import_nothing_heavy(home: Home, words: tuple[str, ...]) -> None:
     home.up()

@@ -238,6 +238,7 @@ def cases(world: World) -> dict[str, list[Case]]:
             Case(["ask", "command", EVIL, "--", "sh", "-c", sheet]),
             Case(["ask", "command", EVIL, "--", "sh", "-c", f"{sheet} >&2; exit 3"]),
         ],
+        "run": [Case(["run", "claude"], evil=False)],
         "install": [
             Case(["install", "claude", "--dry-run", "--diff"]),
             Case(["install", "claude"], types=b"n\n", evil=False),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ ANOTHERS = {
     ".pi/agent/extensions/palaver.ts": "// An extension of another program.\n",
 }
 """Those of somebody who has another program of that name."""
+SERVER = re.compile(r'"[^"]*/bin/tellwire-launcher"([^"]*(?:"args"[^"]*)?)"mcp"')
 LATER = ("tui.jsonc", "screen.js")
 """What nothing of the former name has ever written."""
 
@@ -46,7 +49,10 @@ def me(tmp_path: Path) -> Person:
 
 
 def then(text: str) -> str:
-    return text.replace("tellwire", "palaver")
+    """As it was written under the former name, when a server was a shim and there was no launcher."""
+    return SERVER.sub(r'"/usr/bin/python3"\1"/opt/palaver/relay/mcp_shim.py"', text).replace(
+        "tellwire", "palaver"
+    )
 
 
 def install_then(me: Person, *words: str) -> None:
@@ -55,6 +61,8 @@ def install_then(me: Person, *words: str) -> None:
     assert (done.code, done.err) == (0, "")
     old_home = me.state.with_name("palaver")
     me.state.rename(old_home)
+    for folder in ("bin", "lib"):
+        shutil.rmtree(old_home / folder)
     for path in [path for name in LATER for path in me.home.rglob(name)]:
         path.unlink()
         if not any(path.parent.iterdir()):

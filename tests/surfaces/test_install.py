@@ -21,18 +21,16 @@ GEMINI = """\
 GEMINI_DIFF = """\
 --- ~/.gemini/settings.json
 +++ ~/.gemini/settings.json
-@@ -2,6 +2,106 @@
+@@ -2,6 +2,104 @@
    // which model
    "model": {"name": "gemini-2.5-pro"},
    "mcpServers": {
 -    "other": {"command": "other" /* the fast one */}
 +    "other": {"command": "other" /* the fast one */},
 +    "tellwire": {
-+      "command": "PYTHON",
++      "command": "~/.local/state/tellwire/bin/tellwire-launcher",
 +      "args": [
-+        "-I",
-+        "-S",
-+        "RELAY/mcp_shim.py"
++        "mcp"
 +      ],
 +      "trust": true
 +    }
@@ -69,8 +67,8 @@ CODEX_DIFF = """\
  command = "say done"
 +
 +[mcp_servers.tellwire]
-+command = "PYTHON"
-+args = ["-I", "-S", "RELAY/mcp_shim.py"]
++command = "~/.local/state/tellwire/bin/tellwire-launcher"
++args = ["mcp"]
 +default_tools_approval_mode = "approve"
 +
 +[[hooks.SessionStart]]

@@ -191,7 +191,8 @@ def test_the_package_holds_what_is_run_and_nothing_else(built: Built) -> None:
         inside = wheel.namelist()
         metadata = wheel.read(next(name for name in inside if name.endswith("METADATA"))).decode()
     ours = {name for name in inside if name.startswith("tellwire/")}
-    assert len(ours) == len(inside) - sum(".dist-info/" in name for name in inside)
+    command = f"tellwire-{VERSION}.data/scripts/tellwire"
+    assert set(inside) - ours == {command, *(name for name in inside if ".dist-info/" in name)}
     for needed in ("py.typed", "relay/gate.sh", "store/schema.sql", "federation/words.txt"):
         assert f"tellwire/{needed}" in ours
     assert {Path(name).suffix for name in ours} <= {".py", ".sh", ".sql", ".js", ".ts", ".txt", ".typed"}
@@ -199,4 +200,4 @@ def test_the_package_holds_what_is_run_and_nothing_else(built: Built) -> None:
     assert "Description-Content-Type: text/markdown" in metadata, "README is the package's page"
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    assert {"README.md", "LICENSE", "pyproject.toml", "src/tellwire/py.typed"} <= names
+    assert {"README.md", "LICENSE", "pyproject.toml", "bin/tellwire", "src/tellwire/py.typed"} <= names

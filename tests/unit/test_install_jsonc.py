@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tellwire.install import jsonc
-from tellwire.install.jsonc import BadTextError, Path
+from tellwire.install.formats import jsonc
+from tellwire.install.formats.jsonc import BadTextError, Path
 
 WORDS = st.text(max_size=8) | st.sampled_from(["//", "/* x */", "http://x", '"', "\\", "}", ",", "é日🎉"])
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | WORDS

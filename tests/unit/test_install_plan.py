@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 from tellwire.clients import BY_NAME
 from tellwire.clients.client import InstallPlace, Programs, Scope, Target
-from tellwire.install import jsonc
 from tellwire.install.apply import carry_out
 from tellwire.install.diffs import render_diff
 from tellwire.install.endpoint import load_endpoint, peek_endpoint
 from tellwire.install.entries import find_lacks
-from tellwire.install.formats import format_of
+from tellwire.install.formats import jsonc
+from tellwire.install.formats.file_format import format_of
 from tellwire.install.plan import Change, plan_install, plan_uninstall
 from tellwire.install.records import load_records
 from tellwire.protocol.errors import TellwireError

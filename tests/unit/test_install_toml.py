@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tellwire.clients.codex.trust import event_word, trust_hash
 from tellwire.clients.entries import Hooks, MemberEntry
-from tellwire.install import toml_text
-from tellwire.install.jsonc import BadTextError
-from tellwire.install.toml_file import TomlText
+from tellwire.install.formats import toml_text
+from tellwire.install.formats.jsonc import BadTextError
+from tellwire.install.formats.toml_file import TomlText
 
 TOML = TomlText()
 COMMAND = "exec /usr/bin/python3 -I -S /opt/tellwire/relay/hook.py codex"

@@ -17,6 +17,7 @@ import msgspec
 from tellwire.broker.calls import LateAnswers, call_for
 from tellwire.broker.ports import Mesh, Source
 from tellwire.broker.registrations import Commits
+from tellwire.children.programs import by_kind
 from tellwire.core.children.lifecycle import ANSWERED
 from tellwire.core.children.reports import NO_ANSWER
 from tellwire.core.context import Caller, ReserveAsk, SweepChildren
@@ -91,7 +92,7 @@ class Asking:
         """Reserve the agent, wait for its answer and its end; raises what went wrong if there is none."""
         caller, group, began = source.caller, source.group, self._mesh.clock.awake
         key = operation.key or f"{int(self._mesh.clock.awake * 1_000_000):x}-{secrets.token_hex(8)}"
-        ask = msgspec.structs.replace(operation, key=key)
+        ask = by_kind(msgspec.structs.replace(operation, key=key))
         reserved = await call_for(self._mesh, caller, group, ReserveAsk(ask))
         if isinstance(reserved, Answered):
             return reserved  # of an earlier call

@@ -29,6 +29,7 @@ from tellwire.children.programs import (
     COMMAND,
     LaunchRefusal,
     bounds_of,
+    by_kind,
     command_line,
     find_dialog,
     first_words,
@@ -186,7 +187,7 @@ class Launcher:
         self._tasks.run(self._late.answer(source, n, operation, work))
 
     async def _spawn(self, source: Source, operation: SpawnAgent) -> ChildRecord:
-        record = await call_for(self._mesh, source.caller, source.group, ReserveChild(operation))
+        record = await call_for(self._mesh, source.caller, source.group, ReserveChild(by_kind(operation)))
         assert isinstance(record, ChildRecord)
         await self._come_up(record)
         return await self._seen(source, record)

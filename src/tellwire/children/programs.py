@@ -9,14 +9,18 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from tellwire.clients import BY_KIND
+import msgspec
+
+from tellwire.clients import BY_KIND, BY_WORD
 from tellwire.clients.client import COMMAND, Bounds, ChildPlace
+from tellwire.protocol.operations.asking import AskAgent
+from tellwire.protocol.operations.children import SpawnAgent
 from tellwire.protocol.operations.scopes import ScopeRule
 
-STARTABLE = (*BY_KIND, COMMAND)
-"""What a child can be."""
+STARTABLE = {**{each.kind: each.name for each in BY_KIND.values()}, COMMAND: COMMAND}
+"""What a child can be, and the other word for it."""
 FIRST_WORDS = (
     "You were started by another agent. Its message has your task: it stands here already, or get_messages"
     " (wait_s=60) gets it. Do what it says, and end your turn with the result."
@@ -44,6 +48,15 @@ HARMLESS = frozenset(
     }
 )
 """Options of a caller that change nothing about what may be written."""
+
+
+Named = TypeVar("Named", SpawnAgent, AskAgent)
+
+
+def by_kind(operation: Named) -> Named:
+    """The same with the client's kind, where its other word was given."""
+    known = BY_WORD.get(operation.client)
+    return operation if known is None else msgspec.structs.replace(operation, client=known.kind)
 
 
 class LaunchRefusal(NamedTuple):

@@ -1,13 +1,12 @@
-"""`send`, `inbox`, `list` and `glance` in the time a process takes to start: no click, msgspec or asyncio.
+"""The everyday commands in the time a process takes to start: no click, msgspec, asyncio or json.
 
-It knows the usual forms of four commands and a broker that runs. For anything else it says None before it
+It knows the usual forms of five commands and a broker that runs. For anything else it says None before it
 has changed anything, and the click commands do the whole work; they print the same words.
 """
 
 from __future__ import annotations
 
 import _socket  # what `socket` is made of; `socket` itself costs as much as the whole conversation
-import json
 import os
 import time
 
@@ -18,10 +17,11 @@ from tellwire.cli.render import (
     render_inbox,
     render_json,
     render_sent,
+    render_state,
     render_tmux,
 )
 from tellwire.cli.screen import ERR, find_screen, write
-from tellwire.cli.shapes import COUNTS, whole_agents, whole_inbox, whole_sent
+from tellwire.cli.shapes import COUNTS, STATE, whole_agents, whole_inbox, whole_sent
 from tellwire.cli.words import (
     KINDS,
     MODES,
@@ -36,6 +36,7 @@ from tellwire.cli.words import (
     tell_unread,
 )
 from tellwire.paths import connect_to_own, home_path, is_named, socket_path
+from tellwire.system.quick_json import dumps, loads
 
 TYPE_CHECKING = False  # importing it from typing would cost the fast commands four milliseconds
 if TYPE_CHECKING:
@@ -48,12 +49,14 @@ FLAGS = {
     "inbox": ("--json", "--peek"),
     "list": ("--json", "--all"),
     "glance": ("--json", "--tmux"),
+    "status": ("--json",),
 }
 OPTIONS = {
     "send": ("--as", "--re", "--mode", "--kind", "--ttl"),
     "inbox": ("--as",),
     "list": ("--capability",),
     "glance": (),
+    "status": (),
 }
 VALUES = {"--mode": MODES, "--kind": KINDS}
 
@@ -95,7 +98,7 @@ class Line:
         data = [self._hello]
         for operation in operations:
             self._number += 1
-            data.append(json.dumps({"n": self._number, "do": operation}, ensure_ascii=False).encode() + b"\n")
+            data.append(dumps({"n": self._number, "do": operation}).encode() + b"\n")
         try:
             self._socket.sendall(b"".join(data))
             if self._hello:
@@ -143,7 +146,7 @@ class Line:
                 raise LostError
             parts.append(chunk)
         line, _, self._rest = b"".join(parts).partition(b"\n")
-        frame = json.loads(line)
+        frame = loads(line)
         if "offer" in frame:
             self.offers.append(frame["offer"])
         elif frame.get("n") == 0:
@@ -230,6 +233,16 @@ def run_list(line: Line, _argv: list[str], values: Facts, _names: list[str]) -> 
         write(render_json(whole_agents(reply)))
     else:
         write(render_agents(reply, now=time.time(), screen=find_screen()))
+    return 0
+
+
+def run_status(line: Line, _argv: list[str], values: Facts, _names: list[str]) -> int:
+    """`tellwire status`."""
+    state = line.call({"op": "broker_status"})
+    if "--json" in values:
+        write(render_json({**STATE, **state}))
+    else:
+        write(render_state({**STATE, **state}, find_screen()))
     return 0
 
 
@@ -352,4 +365,10 @@ def _peek(name: str) -> Facts:
     return {"op": "peek_messages", "name": name} if name else {"op": "peek_messages"}
 
 
-COMMANDS = {"list": run_list, "glance": run_glance, "send": run_send, "inbox": run_inbox}
+COMMANDS = {
+    "list": run_list,
+    "glance": run_glance,
+    "send": run_send,
+    "inbox": run_inbox,
+    "status": run_status,
+}

@@ -1,6 +1,6 @@
 """The console script. It imports next to nothing: the fast commands pay for every line above them.
 
-What the usual forms of `send`, `inbox`, `list` and `glance` need is in `fast`, the rest in `app`, with click.
+What the usual forms of the everyday commands need is in `fast`, the rest in `app`, with click.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # importing it from typing would cost the fast commands f
 if TYPE_CHECKING:
     from types import TracebackType
 
-FAST = ("send", "inbox", "list", "glance")
+FAST = ("send", "inbox", "list", "status", "glance")
 FOR_PLUGINS = ("hook", "waiter")
 """`tellwire hook KIND`: what a plugin from a market starts. Not for people, and not in the help."""
 EXIT_INTERRUPTED = 130
@@ -38,10 +38,12 @@ def main() -> None:
     if len(argv) == 2 and argv[0] in FOR_PLUGINS:
         relay = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "relay")
         os.execv(sys.executable, [sys.executable, "-I", "-S", os.path.join(relay, f"{argv[0]}.py"), argv[1]])
-    if argv == ["machine", "wire"]:  # these two are run by other machines, over ssh
+    if argv == ["machine", "wire"]:  # this one and `accept --stdio` are run by other machines, over ssh
         from tellwire.relay.wire import main as wire  # noqa: PLC0415 - as above: it passes bytes, and stays
 
         os._exit(wire())
+    if sys.flags.no_site:
+        load_site()
     if argv == ["machine", "accept", "--stdio"]:
         from tellwire.cli.commands.machines import accept  # noqa: PLC0415 - as above
 
@@ -56,6 +58,23 @@ def main() -> None:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # nobody reads; do not try again at the end
     sys.exit(code)
+
+
+def load_site() -> None:
+    """Started by path, without site packages: have them now, and the package with its `__init__`."""
+    import site  # noqa: PLC0415 - the fast commands do without
+    from importlib.util import spec_from_file_location  # noqa: PLC0415
+
+    package = sys.modules["tellwire"]
+    (folder,) = package.__path__
+    site.main()
+    if os.path.dirname(folder) not in sys.path:  # in a person's own site packages, or below another prefix
+        site.addsitedir(os.path.dirname(folder))
+    spec = spec_from_file_location("tellwire", f"{folder}/__init__.py", submodule_search_locations=[folder])
+    assert spec is not None
+    assert spec.loader is not None
+    package.__spec__, package.__file__ = spec, spec.origin
+    spec.loader.exec_module(package)
 
 
 def tell_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -22,6 +22,19 @@ UNIT_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _CLOCK = re.compile(r"(?:[01]?\d|2[0-3]):[0-5]\d")
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w|)")
+
+
+class ClientWord(click.Choice[str]):
+    """An agent CLI by either word, or one of some further words; the value is one word for each."""
+
+    def __init__(self, words: Mapping[str, str]) -> None:
+        """`words` has each word that is shown, and the other one for it."""
+        super().__init__(list(words))
+        self._others = {other: word for word, other in words.items()}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word that is shown."""
+        return super().convert(self._others.get(value, value), param, ctx)
 
 
 class Duration(click.ParamType[float]):

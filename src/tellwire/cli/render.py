@@ -6,10 +6,10 @@ the last column of a table, or in a block of its own. Imports are few: the fast 
 
 from __future__ import annotations
 
-import json
-
 from tellwire.cli.screen import Screen
 from tellwire.cli.tables import Column, render_table
+from tellwire.system.quick_json import dumps, dumps_indented
+from tellwire.version import VERSION
 from tellwire.views.words import clean, clean_lines, cut, width_of, wrap
 
 TYPE_CHECKING = False  # importing it from typing would cost the fast commands four milliseconds
@@ -43,7 +43,7 @@ UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 def render_json(document: object) -> str:
     """One JSON document on one line."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return dumps(document, compact=True) + "\n"
 
 
 def render_error(message: str, advice: str, screen: Screen) -> str:
@@ -77,6 +77,24 @@ def format_duration(seconds: float) -> str:
         if count:
             shown.append(f"{count} {unit}")
     return " ".join(shown[:2]) or "0 s"
+
+
+def render_state(state: Facts, screen: Screen) -> str:
+    """The broker: its process, its agents, what is stored; a last line if its version is another one."""
+    rows = [
+        ("broker", f"{state['version']}, pid {state['pid']}, up {format_duration(state['uptime_s'])}"),
+        ("agents", f"{state['online']} online, {state['agents']} known"),
+        ("messages", f"{state['pending']} unread"),
+        ("journal", counted(state["sequence"], "event")),
+        ("storage", state["storage"]),
+        ("home", state["home"]),
+        *(("lost", words) for words in state["lost"]),
+    ]
+    text = render_pairs(rows, screen)
+    if state["version"] != VERSION:
+        other = f"The broker has version {clean(state['version'])}, this command {VERSION}."
+        text += f"{other} Run `tellwire up --replace`.\n"
+    return text
 
 
 # -- agents -------------------------------------------------------------------------------------------
@@ -363,8 +381,8 @@ def render_status(reply: Facts, *, now: float, screen: Screen) -> str:
 def _body_lines(body: object) -> list[str]:
     if isinstance(body, str):
         return clean_lines(body.rstrip("\n"))
-    return clean_lines(json.dumps(body, ensure_ascii=False, indent=2))
+    return clean_lines(dumps_indented(body))
 
 
 def _one_line(value: object) -> str:
-    return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return clean(value if isinstance(value, str) else dumps(value))

@@ -60,6 +60,20 @@ MESSAGE: Facts = {
     "repeat": False,
 }
 
+STATE: Facts = {
+    "pid": 0,
+    "version": "",
+    "uptime_s": 0.0,
+    "agents": 0,
+    "online": 0,
+    "pending": 0,
+    "connections": 0,
+    "sequence": 0,
+    "storage": "ok",
+    "storage_advice": "",
+    "lost": [],
+    "home": "",
+}
 COUNTS: Facts = {
     "needs": 0,
     "oldest_at": 0.0,

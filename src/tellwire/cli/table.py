@@ -153,6 +153,9 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row("ask", "asking:ask", "Ask a fresh agent one question, and print its answer.", ("ask_agent",)),
     ),
     "Agent CLIs and other MCP clients": (
+        Row(
+            "run", "setup.run:run", "Start agent CLIs with tellwire, for this session only.", ("list_agents",)
+        ),
         Row("install", "install:install", "Add tellwire to the configuration of agent CLIs."),
         Row("uninstall", "install:uninstall", "Remove tellwire from the configuration of agent CLIs."),
         Row("mcp", "setup.mcp:mcp", "Run an MCP server on stdin and stdout."),

@@ -23,6 +23,8 @@ CLIENTS: tuple[Client, ...] = (CLAUDE, CODEX, GEMINI, OPENCODE, PI)
 BY_KIND: Mapping[str, Client] = MappingProxyType({each.kind: each for each in CLIENTS})
 BY_NAME: Mapping[str, Client] = MappingProxyType({each.name: each for each in CLIENTS})
 """By the name that `tellwire install` takes."""
+BY_WORD: Mapping[str, Client] = MappingProxyType({**BY_KIND, **BY_NAME})
+"""By either word: its kind or its name."""
 KINDS = ", ".join(BY_KIND)
 """For help texts and the descriptions of tools."""
 NAMES = ", ".join(BY_NAME)

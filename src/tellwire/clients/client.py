@@ -22,6 +22,8 @@ from tellwire.clients.ports import ClientThreads, Doors, SessionPort, Waker, by_
 from tellwire.system.screens import Prompt
 
 SERVER = "tellwire"
+LAUNCHER = "tellwire-launcher"
+"""The program in the home's `bin` that configurations start (`install/launcher`)."""
 HOOK_S = 3
 """A hook ends by itself within two seconds; a client need not wait for one that cannot."""
 ENDPOINT = "hooks.json"
@@ -400,6 +402,34 @@ class Switch(NamedTuple):
     value: bool
 
 
+# -- for one session ----------------------------------------------------------------------------------
+
+
+class RunPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """What starting a client on the mesh for one session can use."""
+
+    folder: str
+    """In tellwire's home, for files that are the same for every session of the client."""
+    programs: Programs
+    env: Mapping[str, str]
+
+
+class RunStart(msgspec.Struct, frozen=True, kw_only=True):
+    """What starts a client on the mesh for one session, beside its own configuration."""
+
+    words: tuple[str, ...] = ()
+    """Before the person's own."""
+    env: Mapping[str, str] = NOTHING
+    files: Mapping[str, str] = NOTHING
+    """By path: what the words and the environment name."""
+    copies: tuple[tuple[str, Target], ...] = ()
+    """Files of the person's, and copies of them with our entries."""
+    links: Mapping[str, str] = NOTHING
+    """Beside the copies: names, and what of the person's each leads to; a folder ends in `/`."""
+    notes: tuple[str, ...] = ()
+    """What is slower or will be asked, compared with an installation."""
+
+
 # -- all of it ----------------------------------------------------------------------------------------
 
 
@@ -440,6 +470,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """Its own sandbox or rules, by which it writes to some folders only; may block for a moment."""
     targets: Callable[[InstallPlace, Programs], list[Target]]
     """The files of its configuration, and what each is to have."""
+    session: Callable[[RunPlace], RunStart]
+    """How it is on the mesh for one session, without an installation (`tellwire run`)."""
     hints: tuple[str, ...] = ()
     """What its human has to do after an installation."""
     scratch: tuple[str, ...] = ()

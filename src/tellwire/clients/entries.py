@@ -1,25 +1,28 @@
 """What a client's configuration is to have: values only, no text; and where our hooks are in a parsed file.
 
 Our hooks are known by what they start or call, so that they are found again even without a record of them.
+Standard library only: the launcher takes our entries out without the rest of tellwire (`install/removal`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
-
-import msgspec
 
 from tellwire.protocol.addresses import FORMER, SYSTEM
 
 MARK_HEADERS = (f"X-{SYSTEM.title()}", f"X-{FORMER.title()}")
 """Told our HTTP hooks from another tool's; versions before wrote such ones for Claude Code."""
 _COMMAND = re.compile(rf"/({SYSTEM}|{FORMER})/relay/(?:hook\.py|gate\.sh|waiter\.py)(?![\w.])")
+PLUGIN_PATH = ("plugin",)
+"""Where a plugin's text stands, if its file is read as a document."""
 _URL = re.compile(r"http://127\.0\.0\.1:\d+/hooks/[a-z-]+")
 
 
-class MemberEntry(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class MemberEntry:
     """An object under our own name. Keys that a person added to it are left alone."""
 
     path: tuple[str, ...]
@@ -31,7 +34,8 @@ class MemberEntry(msgspec.Struct, frozen=True):
         return ".".join(self.path)
 
 
-class Item(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Item:
     """One word in a list that others use too."""
 
     path: tuple[str, ...]
@@ -43,7 +47,8 @@ class Item(msgspec.Struct, frozen=True):
         return f"{'.'.join(self.path)}: {self.value}"
 
 
-class Rule(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Rule:
     """One word under a key in an object that others use too. A word in the object's place means all keys."""
 
     path: tuple[str, ...]
@@ -55,12 +60,13 @@ class Rule(msgspec.Struct, frozen=True):
         return ".".join(self.path)
 
 
-class Hooks(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Hooks:
     """The hooks of one event, in a group of their own."""
 
     event: str
     hooks: tuple[dict[str, Any], ...]
-    group: dict[str, Any] = {}
+    group: dict[str, Any] = field(default_factory=dict[str, Any])
     """The other fields of the group."""
     more: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = ()
     """Further groups of one hook each: what the group says, and the hook."""

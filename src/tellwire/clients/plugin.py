@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tellwire.clients.client import ENDPOINT, Programs, Target, TextLimit
-from tellwire.clients.entries import MemberEntry
+from tellwire.clients.entries import PLUGIN_PATH, MemberEntry
 from tellwire.clients.events import HookEvent, OpenTurn, Said, TurnState, Verdict
 from tellwire.clients.payloads import Hook, parse_payload, require_text_taken, require_tool_wanted
 from tellwire.clients.reader import listed, mapping, string
@@ -53,8 +53,6 @@ EVENT = "write_wanted"
 REFUSAL: dict[str, Any] = {"deny": REASON}
 """What keeps it from running; the plugin knows how to refuse."""
 PLACEHOLDER = "__SETTINGS__"
-PATH = ("plugin",)
-"""The key of a plugin's text, if its file is read as a document."""
 
 
 class RequestReader:
@@ -208,7 +206,7 @@ class PluginTranscript:
             reader.end()
 
 
-def plugin_target(path: str, asset: Path, programs: Programs) -> Target:
+def plugin_text(asset: Path, programs: Programs) -> str:
     """A plugin; it finds the broker's port and token where they are kept."""
     home = os.path.dirname(programs.marks)
     settings = {
@@ -216,5 +214,10 @@ def plugin_target(path: str, asset: Path, programs: Programs) -> Target:
         "server": list(programs.server),
         "source": "install",
     }
-    text = asset.read_text(encoding="utf-8").replace(PLACEHOLDER, json.dumps(settings))
-    return Target(path=path, format="whole", entries=(MemberEntry(PATH, {"text": text}),))
+    return asset.read_text(encoding="utf-8").replace(PLACEHOLDER, json.dumps(settings))
+
+
+def plugin_target(path: str, asset: Path, programs: Programs) -> Target:
+    """A plugin as a file of the client's."""
+    entry = MemberEntry(PLUGIN_PATH, {"text": plugin_text(asset, programs)})
+    return Target(path=path, format="whole", entries=(entry,))

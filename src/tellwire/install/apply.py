@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-
-import msgspec
+from dataclasses import replace
 
 from tellwire.install.files import locked, look, make_folders, read_bytes, refused, write_whole
 from tellwire.install.plan import Change
@@ -55,7 +54,7 @@ def _write(change: Change, records: Records) -> Records:
     elif change.after != seen.data:
         made = make_folders(os.path.dirname(seen.path))
         if new is not None:
-            new = msgspec.structs.replace(new, folders=(*made, *new.folders))
+            new = replace(new, folders=(*made, *new.folders))
         write_whole(seen.path, change.after, mode=change.mode, owner=seen.owner)
     old = next((each for each in records.files if each == change.old), None)
     return records.replaced(old, new)

@@ -14,7 +14,7 @@ from tellwire.install.client_program import InstalledClient, complaint, judge
 from tellwire.install.entries import find_lacks, has_some
 from tellwire.install.files import look
 from tellwire.install.former import find_former, former_plugins
-from tellwire.install.plan import read_target
+from tellwire.install.texts import read_target
 from tellwire.protocol.addresses import FORMER
 from tellwire.protocol.errors import TellwireError
 
@@ -56,7 +56,7 @@ def check(client: Client, targets: Sequence[Target], found: InstalledClient) -> 
     for target in targets:
         try:
             seen = look(target.path)
-            _, _, document = read_target(target, seen)
+            _, _, document = read_target(target, seen.data)
             present = any(has_some(document, entry) for entry in target.entries)
             if target.trust and present:
                 trusted, doubts = _look_at_trust(client, target, document)
@@ -109,7 +109,7 @@ def _look_at_trust(client: Client, target: Target, document: Any) -> tuple[bool 
     if client.trust is None:
         return None, []
     own = msgspec.structs.replace(target, path=target.trust)
-    noted = read_target(own, look(target.trust))[2] if target.trust != target.path else document
+    noted = read_target(own, look(target.trust).data)[2] if target.trust != target.path else document
     hooks = [entry for entry in target.entries if isinstance(entry, Hooks)]
     trusted = not client.trust.untrusted(document, hooks, path=target.path, notes=noted)
     off = client.trust.switched_off(document, hooks, path=target.path, notes=noted)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
-
-import msgspec
 
 from tellwire.clients.client import SERVER, Target
 from tellwire.clients.entries import Entry, Hooks, Item, MemberEntry, Rule, name_in_hook, our_hooks, reach
@@ -98,9 +97,9 @@ def _renamed(entry: Entry) -> Entry | None:
     if isinstance(entry, Hooks):
         return None
     if isinstance(entry, Item):
-        then: Entry = msgspec.structs.replace(entry, value=entry.value.replace(SERVER, FORMER))
+        then: Entry = replace(entry, value=entry.value.replace(SERVER, FORMER))
     else:
         path = tuple(key.replace(SERVER, FORMER) for key in entry.path)
         value = former_words(entry.value) if isinstance(entry, MemberEntry) else entry.value
-        then = msgspec.structs.replace(entry, path=path, value=value)
+        then = replace(entry, path=path, value=value)
     return None if then == entry else then

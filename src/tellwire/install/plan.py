@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 
-from tellwire.clients.client import SERVER, Client, InstallPlace, Target
-from tellwire.clients.entries import Entry, Hooks, MemberEntry, Rule, our_hooks, reach
-from tellwire.install.entries import find_lacks, foreign, has_some, hook_events
+from tellwire.clients.client import LAUNCHER, SERVER, Client, InstallPlace, Target
+from tellwire.clients.entries import Entry, MemberEntry, Rule, reach
+from tellwire.install.entries import Record, as_parts, digest, find_lacks
 from tellwire.install.files import Snapshot, backup_name, check_writable, look, read_bytes
-from tellwire.install.formats import format_of
+from tellwire.install.formats.file_format import format_of
 from tellwire.install.former import find_former, former_plugins, former_words
-from tellwire.install.jsonc import BadTextError
-from tellwire.install.records import Record, Records, digest
+from tellwire.install.records import Records
+from tellwire.install.texts import cleared, edited, prove, read_target
 from tellwire.protocol.errors import TellwireError
 
-BOM = "\ufeff"
-SHIM = "/tellwire/relay/mcp_shim.py"
+STARTS_OURS = ("/tellwire/relay/mcp_shim.py", f"/bin/{LAUNCHER}")
+"""In the entry of a server: it is ours, of this version or of one before."""
 NO_RECORDS = Records()
 
 
@@ -57,21 +58,21 @@ def plan_install(
     for target in targets:
         seen = look(target.path)
         rest = _without_former(target, seen, former.find(client.kind, seen.path))
-        bom, text, document = read_target(target, rest)
+        bom, text, document = read_target(target, rest.data)
         if rest == seen and not find_lacks(document, target.entries):
             continue
         check_writable(target.path, seen)
-        after = _edited(target, lambda target=target, text=text: _apply(target, text))
-        _prove(target, document, after, installed=True)
+        after = edited(target, lambda target=target, text=text: _apply(target, text))
+        prove(target, document, after, installed=True)
         data = _encoded(target, bom + after)
         backup = "" if seen.data is None else backup_name(seen.path)
         old = records.find(client.kind, seen.path)
         new = _record(client, place, target=target, seen=seen, text=text, old=old)
         if old is None and rest.data is None:
-            new = msgspec.structs.replace(new, existed=False)
+            new = replace(new, existed=False)
         if old is None:
-            new = msgspec.structs.replace(new, folders=_former_folders(client, seen.path, former))
-        new = msgspec.structs.replace(
+            new = replace(new, folders=_former_folders(client, seen.path, former))
+        new = replace(
             new,
             backups=(*new.backups, backup) if backup else new.backups,
             written_sha256=digest(data),
@@ -96,7 +97,7 @@ def plan_uninstall(
         record, then = (known.find(client.kind, seen.path) for known in (records, former))
         rest = _without_former(target, seen, then)
         if rest.data is not None:
-            rest = msgspec.structs.replace(rest, data=_cleared(target, rest, record))
+            rest = msgspec.structs.replace(rest, data=cleared(target, rest.data, record, read_bytes))
         after = _without_former(target, rest, then).data  # a copy from before may have it too
         if after == seen.data and record is None:
             continue
@@ -105,29 +106,6 @@ def plan_uninstall(
         mode = record.mode if record is not None and record.mode else seen.mode
         changes.append(Change(path=target.path, seen=seen, after=after, mode=mode, old=record, former=then))
     return changes
-
-
-def read_target(target: Target, seen: Snapshot) -> tuple[str, str, Any]:
-    """A file's byte order mark, text and meaning.
-
-    Raises:
-        TellwireError: `bad_request`: it is not what it should be; tells the line and the column.
-    """
-    data = seen.data or b""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        known = data[: error.start].decode()
-        raise _bad(target.path, BadTextError(known, len(known), "this is not UTF-8")) from error
-    bom = BOM if text.startswith(BOM) else ""
-    text = text.removeprefix(BOM)
-    try:
-        document = format_of(target).load(text)
-    except BadTextError as error:
-        raise _bad(target.path, error) from error
-    if not isinstance(document, dict):
-        raise _bad(target.path, BadTextError(text, 0, "this should be an object"))
-    return bom, text, cast("dict[str, Any]", document)
 
 
 # -- installing ---------------------------------------------------------------------------------------
@@ -168,11 +146,13 @@ def _record(
     made = tuple(path for path in _holders(target.entries) if reach(document, path) is None)
     if old is not None:
         same = seen.data is not None and digest(seen.data) == old.written_sha256
-        return msgspec.structs.replace(
+        return replace(
             old,
             before_sha256=old.before_sha256 if same else "",
             entries=(*old.entries, *(label for label in added if label not in old.entries)),
             made=(*old.made, *(path for path in made if path not in old.made)),
+            format=target.format,
+            parts=as_parts(target.entries),
         )
     return Record(
         client=client.kind,
@@ -185,6 +165,9 @@ def _record(
         made=made,
         previous=_previous(target, text, document),
         shapes=format_of(target).shapes(text, _holders(target.entries)),
+        format=target.format,
+        parts=as_parts(target.entries),
+        trimmings=dict(target.trimmings),
     )
 
 
@@ -211,7 +194,7 @@ def _previous(target: Target, text: str, document: Any) -> dict[str, str]:
 
 
 def _looks_ours(value: Any) -> bool:
-    return SHIM in str(value)
+    return any(word in str(value) for word in STARTS_OURS)
 
 
 # -- taking out ---------------------------------------------------------------------------------------
@@ -255,92 +238,13 @@ def _without_former(target: Target, seen: Snapshot, then: Record | None) -> Snap
     """The file without entries of the former name; byte for byte as before them, if that is on record."""
     if seen.data is None:
         return seen
-    _, _, document = read_target(target, seen)
+    _, _, document = read_target(target, seen.data)
     entries = find_former(target, document)
     if not entries:
         return seen
     trimmings = former_words(target.trimmings)
     then_target = msgspec.structs.replace(target, entries=entries, trimmings=trimmings)
-    left = msgspec.structs.replace(seen, data=_cleared(then_target, seen, then))
-    if SERVER in target.trimmings.values() and read_target(target, left)[2] == trimmings:
+    left = msgspec.structs.replace(seen, data=cleared(then_target, seen.data, then, read_bytes))
+    if SERVER in target.trimmings.values() and read_target(target, left.data)[2] == trimmings:
         return msgspec.structs.replace(left, data=None)  # a manifest that says nothing but the former name
     return left
-
-
-def _cleared(target: Target, seen: Snapshot, record: Record | None) -> bytes | None:
-    """The file without us: the copy from before if nobody else has changed it, else what is left of it."""
-    assert seen.data is not None
-    if record is not None and digest(seen.data) == record.written_sha256:
-        if not record.existed:
-            return None
-        copy = read_bytes(record.backups[0]) if record.backups else None
-        if copy is not None and digest(copy) == record.before_sha256:
-            return copy
-    bom, text, document = read_target(target, seen)
-    after = _edited(target, lambda: format_of(target).strip(text, target.entries, record, target.path))
-    if after == text:
-        return seen.data
-    _prove(target, document, after, installed=False, record=record)
-    if record is not None and not record.existed and _is_hollow(target, after):
-        return None
-    return (bom + after).encode()
-
-
-def _is_hollow(target: Target, text: str) -> bool:
-    """Whether nothing is left, not even a comment."""
-    rest = format_of(target).load(text)
-    kept = {key: value for key, value in rest.items() if target.trimmings.get(key) != value}
-    return not kept and "//" not in text.replace("://", "") and "/*" not in text and "#" not in text
-
-
-# -- the proof ----------------------------------------------------------------------------------------
-
-
-def _edited(target: Target, edit: Callable[[], str]) -> str:
-    try:
-        return edit()
-    except BadTextError as error:
-        raise _bad(target.path, error) from error
-
-
-def _prove(target: Target, before: Any, text: str, *, installed: bool, record: Record | None = None) -> None:
-    """Nothing foreign may differ, and everything of ours must be there, or nothing."""
-    after = format_of(target).load(text)
-    trimmed = {key: value for key, value in after.items() if key in before or key not in target.trimmings}
-    same = _foreign(before, target) == _foreign(trimmed, target)
-    if installed:
-        fine = not find_lacks(after, target.entries)
-    else:
-        hooks = any(our_hooks(after, event) for event in hook_events(after))
-        kept = record.previous if record is not None else {}
-        fine = not hooks and not any(
-            has_some(after, entry)
-            for entry in target.entries
-            if isinstance(entry, MemberEntry) and entry.label not in kept
-        )
-    if not same or not fine:
-        raise TellwireError(
-            "bad_request",
-            f"{target.path} is written in a way that tellwire cannot edit safely; it was not changed.",
-            "Edit it by hand; `--dry-run --json` with an empty file shows the entries.",
-        )
-
-
-def _foreign(document: Any, target: Target) -> Any:
-    rest = foreign(document, target.entries)
-    for entry in target.entries:
-        # A string that meant all keys, and is now one of them.
-        if isinstance(entry, Rule) and isinstance(rest.get(entry.path[0]), dict):
-            rules = rest[entry.path[0]]
-            if set(rules) == {"*"}:
-                rest[entry.path[0]] = rules["*"]
-        if isinstance(entry, Hooks):
-            cast("dict[str, Any]", rest.get("hooks", {})).pop("state", None)
-    if not rest.get("hooks", True):
-        del rest["hooks"]
-    return rest
-
-
-def _bad(path: str, error: BadTextError) -> TellwireError:
-    words = f"{path}, line {error.line}, column {error.column}: {error.why}."
-    return TellwireError("bad_request", words, "Fix the file first; it was not changed.")

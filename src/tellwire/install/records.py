@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 
 import msgspec
 
+from tellwire.install.entries import Record
 from tellwire.install.files import read_bytes, write_whole
 from tellwire.protocol.errors import TellwireError
 
 NAME = "installed.json"
 VERSION = 1
-
-
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that tellwire has changed."""
-
-    client: str
-    scope: str
-    path: str
-    existed: bool
-    """Whether there was such a file before."""
-    backups: tuple[str, ...] = ()
-    """Copies of the file as it was before each change; the first one is from before tellwire."""
-    mode: int = 0
-    """Of the file before, if tellwire made it stricter."""
-    before_sha256: str = ""
-    """Of the first one, as long as putting it back would undo nobody else's change."""
-    written_sha256: str
-    """Of the file as tellwire left it: while it is this, nobody else has changed it."""
-    entries: tuple[str, ...]
-    """Which parts of the file belong to tellwire."""
-    made: tuple[tuple[str, ...], ...] = ()
-    """Objects and lists that were not there."""
-    previous: dict[str, str] = {}
-    """What was in the place of an entry before, as text."""
-    shapes: dict[str, str] = {}
-    """How the file wrote what its format cannot give back by itself; see `FileFormat.shapes`."""
-    folders: tuple[str, ...] = ()
-    """Folders that were not there; the innermost first."""
 
 
 class Records(msgspec.Struct, frozen=True):
@@ -90,8 +62,3 @@ def save_records(home: str, records: Records) -> None:
         write_whole(path, msgspec.json.format(msgspec.json.encode(records), indent=1) + b"\n", mode=0o600)
     elif os.path.exists(path):
         os.unlink(path)
-
-
-def digest(data: bytes) -> str:
-    """A hash of a file's contents."""
-    return hashlib.sha256(data).hexdigest()

@@ -9,7 +9,7 @@ import sys
 
 if __name__ == "__main__":
     package = sys.modules["tellwire"] = type(sys)("tellwire")  # without its `__init__`, which costs a moment
-    package.__path__ = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
+    package.__path__ = [os.path.dirname(os.path.dirname(os.path.realpath(__file__)))]
     from tellwire.relay.shim import main
 
     os._exit(main())

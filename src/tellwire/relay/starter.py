@@ -22,6 +22,14 @@ EXIT_KILLED = 71
 """It was killed while it started: try again."""
 
 
+def own_python() -> str:
+    """The interpreter that has what a broker needs; hooks and shims run with any (`install/launcher`)."""
+    home = os.path.dirname(os.path.dirname(sys.executable))
+    if os.path.islink(os.path.join(home, "lib", "tellwire")):
+        return os.readlink(os.path.join(home, "lib", "python"))
+    return sys.executable
+
+
 class Starter:
     """Starts a broker for one program. Nothing here blocks."""
 
@@ -77,9 +85,10 @@ class Starter:
             return
         errors, writer = os.pipe()
         null = os.open(os.devnull, os.O_RDWR)
-        command = [sys.executable, "-I", "-m", "tellwire.cli.launch", "--detach"]
+        python = own_python()
+        command = [python, "-I", "-m", "tellwire.cli.launch", "--detach"]
         files = [(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in enumerate((null, null, writer))]
-        pid = os.posix_spawn(sys.executable, command, self._environment, file_actions=files)
+        pid = os.posix_spawn(python, command, self._environment, file_actions=files)
         os.close(writer)
         os.close(null)
         self._launch = (pid, errors, lock)

@@ -6,7 +6,9 @@ nothing of messages or agents. Imports are few: the fast commands pay for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+TYPE_CHECKING = False  # importing it from typing, or Iterable for real, would cost the fast commands
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ELLIPSIS = "…"
 TAB_SPACES = 4

@@ -13,6 +13,8 @@ from tellwire.clients.client import (
     LaunchWords,
     McpTraits,
     Programs,
+    RunPlace,
+    RunStart,
     ScreenTraits,
     Target,
     Writes,
@@ -39,6 +41,11 @@ def targets(place: InstallPlace, programs: Programs) -> list[Target]:
     return [Target(path=os.path.join(root, ".toy", "toy.json"), format="json", entries=entries)]
 
 
+def session(place: RunPlace) -> RunStart:
+    """Its settings by an option."""
+    return RunStart(words=("--server", place.programs.server[0]))
+
+
 TOY = Client(
     kind=KIND,
     name="toy",
@@ -55,4 +62,5 @@ TOY = Client(
     screen=ScreenTraits(prompt=prompt("toy> ", r"=+", r"=+")),
     writes=Writes(event="before", tools={"save": "to"}, refusal=REFUSAL),
     targets=targets,
+    session=session,
 )

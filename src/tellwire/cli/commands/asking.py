@@ -11,7 +11,7 @@ import click
 from tellwire.children.programs import STARTABLE
 from tellwire.cli.commands.messages import body_of
 from tellwire.cli.documents import document
-from tellwire.cli.options import Duration, as_option, json_option
+from tellwire.cli.options import ClientWord, Duration, as_option, json_option
 from tellwire.cli.render import render_json
 from tellwire.cli.screen import ERR, LINE_WIPED, find_screen, write
 from tellwire.cli.speaking import Speaker, speak
@@ -23,7 +23,7 @@ BEAT_S = 1.0
 
 
 @click.command("ask")
-@click.argument("client", type=click.Choice(STARTABLE))
+@click.argument("client", type=ClientWord(STARTABLE))
 @click.argument("question", required=False)
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
 @click.option("--timeout", type=Duration(), help="How long it may take (default 5min).")
@@ -54,7 +54,7 @@ def ask(
     \b
     Examples:
       tellwire ask codex "Which test covers the parser's error path?"
-      git diff | tellwire ask claude-code - --timeout 10min
+      git diff | tellwire ask claude - --timeout 10min
       tellwire ask command "how many?" -- sh -c 'ls | wc -l'
     """
     text = body_of(question)

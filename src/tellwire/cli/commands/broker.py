@@ -16,9 +16,11 @@ from tellwire.cli.documents import document
 from tellwire.cli.launch import detach, run_broker
 from tellwire.cli.local.holder import POLL_S, SILENT, find_holder, reach_broker
 from tellwire.cli.options import json_option
-from tellwire.cli.render import counted, format_duration, render_json, render_pairs
+from tellwire.cli.render import render_json, render_state
 from tellwire.cli.screen import ERR, find_screen, write
 from tellwire.cli.speaking import ask, tell_faults
+from tellwire.clients import CLIENTS
+from tellwire.mcp.membership import default_name
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.protocol.operations.broker import BrokerState, BrokerStatus, StopBroker
 from tellwire.settings import Settings, load_settings
@@ -65,7 +67,7 @@ def up(*, detached: bool, replace: bool) -> int:
     if words:
         write(f"tellwire: {words.rstrip()}\n", ERR)
     elif detached:
-        write(f"The broker is running. Socket: {settings.socket}\n")
+        write(f"The broker is running. Socket: {settings.socket}\n{_next_steps()}")
     return code
 
 
@@ -114,20 +116,7 @@ def status(*, as_json: bool) -> int:
       tellwire status --json | jq .pending
     """
     state = reach_broker(load_settings())
-    if as_json:
-        write(render_json(document(state)))
-        return 0
-    rows = [
-        ("broker", f"{state.version}, pid {state.pid}, up {format_duration(state.uptime_s)}"),
-        ("agents", f"{state.online} online, {state.agents} known"),
-        ("messages", f"{state.pending} unread"),
-        ("journal", counted(state.sequence, "event")),
-        ("storage", state.storage),
-        ("home", state.home),
-        *(("lost", words) for words in state.lost),
-    ]
-    write(render_pairs(rows, find_screen()))
-    _tell_version(state)
+    write(render_json(document(state)) if as_json else render_state(document(state), find_screen()))
     return 0
 
 
@@ -158,17 +147,10 @@ def completion(shell: str) -> int:
 
 
 def _tell_how_to_join(settings: Settings) -> None:
-    home = "" if not settings.home_named else f", home={str(settings.home)!r}"
-    tellwire = "tellwire" if shutil.which("tellwire") else os.path.relpath(sys.argv[0])
     write(
         f"tellwire {VERSION} is running (pid {os.getpid()}). Socket: {settings.socket}\n"
-        "Wait for mail in a second terminal, and send some from a third:\n"
-        f"  {tellwire} inbox --as bob --wait 10min\n"
-        f'  {tellwire} send bob "Hello!"\n'
-        "Or from Python:\n"
-        f'  async with tellwire.connect("alice"{home}) as me:\n'
-        '      await me.send("bob", "Hello!")\n'
-        f"Check it with `{tellwire} status`. Stop it with Ctrl-C or `{tellwire} down`; nothing is lost.\n"
+        f"{_next_steps()}"
+        f"Stop it with Ctrl-C or `{_command()} down`; nothing is lost.\n"
     )
 
 
@@ -184,6 +166,24 @@ def replace_broker(settings: Settings) -> None:
         code, words = _go_on(settings, code, words, detached=True)
     if code:
         raise TellwireError("unreachable", words.strip(), "See `tellwire logs`.")
+
+
+def _next_steps() -> str:
+    """What to do with a broker: run two agents, and let them talk."""
+    first, second = (each.name for each in CLIENTS[:2])
+    short = default_name(os.getcwd(), CLIENTS[1].mcp.short)
+    return (
+        "Run two agents, each in a terminal of its own:\n"
+        f"  {_command()} run {first}\n"
+        f"  {_command()} run {second}\n"
+        f"and tell the first one: Ask {short} what it is working on.\n"
+    )
+
+
+def _command() -> str:
+    """How this command is typed."""
+    beside = os.path.join(os.path.dirname(sys.executable), "tellwire")
+    return os.path.relpath(beside) if os.path.exists(beside) and not shutil.which("tellwire") else "tellwire"
 
 
 def _tell_version(state: BrokerState) -> None:

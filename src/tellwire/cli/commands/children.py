@@ -11,7 +11,7 @@ import click
 from tellwire.children.process import attach_words, name_in
 from tellwire.children.programs import STARTABLE
 from tellwire.cli.documents import document
-from tellwire.cli.options import as_option, complete_names, json_option
+from tellwire.cli.options import ClientWord, as_option, complete_names, json_option
 from tellwire.cli.plain import command_for
 from tellwire.cli.render import format_age, render_json
 from tellwire.cli.screen import find_screen, write
@@ -32,15 +32,16 @@ from tellwire.settings import load_settings
 from tellwire.system.panes import ObstacleError, find_pane, go_words
 from tellwire.views.words import clean
 
+NO_TASK = "There is no task yet. End your turn; you are woken when a message comes."
 ENDED_MAX = 10
 """Ended children shown in one listing."""
 
 
 @click.command("spawn")
 @click.argument("name")
-@click.argument("client", type=click.Choice(STARTABLE))
+@click.argument("client", type=ClientWord(STARTABLE))
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
-@click.option("--task", required=True, help="What it should do; delivered as a message.")
+@click.option("--task", default=NO_TASK, help="What it should do; delivered as a message.")
 @click.option(
     "--scope",
     multiple=True,
@@ -69,8 +70,9 @@ def spawn(
 
     \b
     Examples:
+      tellwire spawn helper claude
       tellwire spawn tester codex --task "Fix the tests." --scope tests
-      tellwire spawn reviewer claude-code --task "Review it." -- --model opus
+      tellwire spawn reviewer claude --task "Review it." -- --model opus
       tellwire spawn worker command --task "count" --headless -- ./worker.sh
     """
 

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import click
 import msgspec
-from click.shell_completion import CompletionItem
 
 from tellwire.cli.local.render_install import (
     Fetch,
@@ -20,17 +19,18 @@ from tellwire.cli.local.render_install import (
     render_summary,
 )
 from tellwire.cli.local.world import ALL, World, expand, find_clients, find_world
-from tellwire.cli.options import json_option
+from tellwire.cli.options import ClientWord, json_option
 from tellwire.cli.render import render_json
 from tellwire.cli.screen import ERR, Screen, find_screen, write
 from tellwire.cli.tables import Column, render_table
-from tellwire.clients import BY_KIND, BY_NAME, CLIENTS, NAMES
+from tellwire.clients import BY_NAME, CLIENTS, NAMES
 from tellwire.clients.client import Client, Scope
-from tellwire.install import downloads
+from tellwire.install import downloads, launcher
 from tellwire.install.apply import carry_out
 from tellwire.install.check import Report, check
 from tellwire.install.client_program import InstalledClient, complaint, judge, prepare
 from tellwire.install.diffs import render_diff, shorten
+from tellwire.install.files import refused
 from tellwire.install.former import load_former_records
 from tellwire.install.plan import Change, plan_install, plan_uninstall
 from tellwire.install.records import load_records
@@ -39,6 +39,10 @@ from tellwire.views.words import clean, seal
 
 F = TypeVar("F", bound=Callable[..., Any])
 TRIES = 3
+CHOICES = {**{each.name: each.kind for each in CLIENTS}, ALL: ALL}
+"""What can be named, and the other word for it."""
+LAUNCHED = ("planned", "unchanged")
+"""Clients that start the launcher afterwards."""
 PLUGIN_FOLDERS = [each.name for each in CLIENTS if each.plugin_notes]
 """Clients that take tellwire as a plugin folder."""
 
@@ -79,28 +83,6 @@ class Outcome(msgspec.Struct, kw_only=True):
     error: TellwireError | None = None
 
 
-class ClientWord(click.ParamType[str]):
-    """A client, by the installer's word for it or by the kind of its agents; or `all`."""
-
-    name = "client"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The installer's word."""
-        word = str(value)
-        if word in BY_KIND:
-            return BY_KIND[word].name
-        if word not in BY_NAME and word != ALL:
-            self.fail(f"{word!r} is not one of {NAMES}, {ALL}.", param, ctx)
-        return word
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """The words that begin so."""
-        del ctx, param
-        return [CompletionItem(word) for word in (*BY_NAME, ALL) if word.startswith(incomplete)]
-
-
 def shared_options(function: F) -> F:
     """The options of both commands."""
     for option in (
@@ -118,7 +100,7 @@ def shared_options(function: F) -> F:
         click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
         click.option("--user", "scope", flag_value="user", default=True, help="For your user (default)."),
         click.option("--project", "scope", flag_value="project", help="For this folder only."),
-        click.argument("clients", nargs=-1, type=ClientWord(), metavar="CLIENT..."),
+        click.argument("clients", nargs=-1, type=ClientWord(CHOICES), metavar="CLIENT..."),
     ):
         function = option(function)
     return function
@@ -295,20 +277,32 @@ def _go_on(world: World, outcomes: list[Outcome], wish: Wish) -> int:
     planned = [outcome for outcome in outcomes if outcome.status == "planned"]
     if not wish.as_json:
         _show_plan(world, planned, diff=wish.diff)
+    if planned and not wish.dry_run and not wish.yes:
+        _ask(world, planned, as_json=wish.as_json)
+    if wish.verb == "installed" and not wish.dry_run and any(each.status in LAUNCHED for each in outcomes):
+        _write_launcher(world)
     if planned and not wish.dry_run:
-        if not wish.yes:
-            _ask(world, planned, as_json=wish.as_json)
         for outcome in planned:
             outcome.status = wish.verb
             _try(outcome, lambda outcome=outcome: _carry_out(world, outcome, again=wish.yes))
             if outcome.status == "installed":
                 _prepare(world, outcome)
+        if wish.verb == "removed" and not load_records(str(world.settings.home)).files:
+            launcher.remove(str(world.settings.home))
     if wish.as_json:
         write(render_json({"clients": [_document(world, outcome) for outcome in outcomes]}))
     else:
         _tell(world, outcomes)
     failed = next((outcome.error for outcome in outcomes if outcome.error is not None), None)
     return 0 if failed is None else ERRORS[failed.code].exit
+
+
+def _write_launcher(world: World) -> None:
+    home = str(world.settings.home)
+    try:
+        launcher.write(home)
+    except OSError as error:
+        raise refused(home, error) from error
 
 
 def _carry_out(world: World, outcome: Outcome, *, again: bool) -> None:

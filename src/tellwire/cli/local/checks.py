@@ -16,9 +16,11 @@ from tellwire.cli.local.holder import find_holder, reach_broker
 from tellwire.cli.local.world import find_clients, find_world
 from tellwire.cli.render import NOT_WAKEABLE, format_age, format_duration, wake_words
 from tellwire.clients import BY_KIND, BY_NAME
+from tellwire.install import launcher
 from tellwire.install.check import Report, check
 from tellwire.install.endpoint import peek_endpoint
 from tellwire.install.former import former_home
+from tellwire.install.records import load_records
 from tellwire.protocol.addresses import FORMER
 from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.agents import AgentRecord
@@ -161,6 +163,30 @@ def _is_taken(port: int) -> bool:
 
 
 # -- clients ------------------------------------------------------------------------------------------
+
+
+def check_launcher(settings: Settings) -> Iterator[Check]:
+    """Whether what the clients' configurations name is there, and leads to this program."""
+    home = str(settings.home)
+    if not load_records(home).files:
+        return
+    wrong = launcher.trouble(home)
+    leads = launcher.target(home)
+    if wrong:
+        advice = "Run `tellwire install all`."
+        yield Check(
+            about="launcher",
+            level="fail",
+            words=f"{wrong}; hooks do nothing.",
+            advice=advice,
+            code="unreachable",
+        )
+    elif os.path.realpath(leads) != os.path.realpath(launcher.PACKAGE):
+        words = f"The clients use {leads}, this command is {launcher.PACKAGE}."
+        advice = "To have them use this one, run `tellwire install all`."
+        yield Check(about="launcher", level="warn", words=words, advice=advice)
+    else:
+        yield Check(about="launcher", words=f"{home}/bin")
 
 
 def look_at_clients(words: Sequence[str]) -> dict[str, Report]:

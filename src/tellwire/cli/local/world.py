@@ -9,10 +9,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 import click
 import msgspec
 
-from tellwire.cli.local.shim import shim_command
 from tellwire.cli.screen import ERR, LINE_WIPED, find_screen, write
 from tellwire.clients import BY_NAME
 from tellwire.clients.client import InstallPlace, Programs, Scope
+from tellwire.install import launcher
 from tellwire.install.client_program import InstalledClient, find_version
 from tellwire.install.endpoint import load_endpoint
 from tellwire.settings import Settings, load_settings
@@ -32,18 +32,9 @@ def find_world(scope: Scope, *, fixed: bool, plugin: str = "") -> World:
     """Look around; `fixed` chooses nothing that is not chosen yet."""
     settings = load_settings()
     home = str(settings.home)
-    named = home if settings.home_named else None
-    server = shim_command(home=named)
-    relay = os.path.dirname(server[3])
     if not fixed:
         load_endpoint(home)  # plugins look for it there
-    programs = Programs(
-        server=tuple(server),
-        python=server[0],
-        relay=relay,
-        marks=os.path.join(home, "marks"),
-        options=(f"--home={named}",) if named else (),
-    )
+    programs = launcher.programs(home, named=settings.home_named)
     place = InstallPlace(
         home=os.path.expanduser("~"), project=os.getcwd(), scope=scope, env=os.environ, plugin=plugin
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from tellwire.clients.claude import deny_rules
 from tellwire.clients.claude.hooks import REFUSAL, ClaudeHooks
-from tellwire.clients.claude.install import KIND, targets
+from tellwire.clients.claude.install import KIND, session, targets
 from tellwire.clients.claude.transcript import ClaudeTranscript
 from tellwire.clients.client import (
     FOLDER,
@@ -106,6 +106,7 @@ CLAUDE = Client(
     ),
     hold=deny_rules.hold,
     targets=targets,
+    session=session,
     plugin_notes=(
         "Start it with `claude --plugin-dir {folder}`.",
         'It asks once for each tool, unless your settings allow "mcp__plugin_tellwire_tellwire__*".',

@@ -5,10 +5,11 @@ Its files are plain JSON: it silently ignores one that has a comment in it.
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
-from tellwire.clients.client import HOOK_S, SERVER, InstallPlace, Programs, Target
+from tellwire.clients.client import HOOK_S, SERVER, InstallPlace, Programs, RunPlace, RunStart, Target
 from tellwire.clients.entries import Hooks, Item, MemberEntry
 from tellwire.version import VERSION
 
@@ -49,6 +50,17 @@ def targets(place: InstallPlace, programs: Programs) -> list[Target]:
         Target(path=state, format="json", entries=(MemberEntry(("mcpServers", SERVER), server),)),
         Target(path=settings, format="json", entries=entries),
     ]
+
+
+def session(place: RunPlace) -> RunStart:
+    """Its own options, which add to the settings of the person; no file is needed."""
+    server = {"command": place.programs.server[0], "args": list(place.programs.server[1:])}
+    settings = {
+        "permissions": {"allow": [f"mcp__{SERVER}__*"]},
+        "hooks": {each.event: each.groups for each in _hooks(place.programs)},
+    }
+    servers = {"mcpServers": {SERVER: {"type": "stdio", **server}}}
+    return RunStart(words=("--mcp-config", json.dumps(servers), "--settings", json.dumps(settings)))
 
 
 def _plugin(folder: str, server: dict[str, Any], programs: Programs) -> list[Target]:

@@ -25,7 +25,7 @@ from tellwire.clients.codex import sandbox, trust
 from tellwire.clients.codex.app_server import is_app_server
 from tellwire.clients.codex.daemon import CodexDaemon
 from tellwire.clients.codex.hooks import REFUSAL, CodexHooks
-from tellwire.clients.codex.install import KIND, TRUST, targets
+from tellwire.clients.codex.install import KIND, TRUST, session, targets
 from tellwire.clients.codex.queue import CodexQueue
 from tellwire.clients.codex.rollout import CodexTranscript
 from tellwire.clients.codex.threads import CodexThreads
@@ -104,6 +104,7 @@ CODEX = Client(
     writes=Writes(event="PreToolUse", tools={"apply_patch": ""}, refusal=REFUSAL),
     hold=sandbox.hold,
     targets=targets,
+    session=session,
     hints=(TRUST,),
     trust=HookTrust(
         untrusted=trust.untrusted,

@@ -18,7 +18,7 @@ from tellwire.clients.client import (
 )
 from tellwire.clients.gemini.chat import GeminiTranscript
 from tellwire.clients.gemini.hooks import REFUSAL, GeminiHooks
-from tellwire.clients.gemini.install import KIND, targets
+from tellwire.clients.gemini.install import KIND, session, targets
 
 GEMINI = Client(
     kind=KIND,
@@ -54,6 +54,7 @@ GEMINI = Client(
         searches=("replace",),
     ),
     targets=targets,
+    session=session,
     scratch=("GEMINI_CLI_HOME",),
     switches=(Switch(("hooksConfig", "enabled"), False),),
 )

@@ -10,6 +10,8 @@ from tellwire.clients.client import (
     SERVER,
     InstallPlace,
     Programs,
+    RunPlace,
+    RunStart,
     Target,
 )
 from tellwire.clients.entries import Hooks, MemberEntry
@@ -23,12 +25,57 @@ nothing."""
 GATED = ("AfterTool",)
 
 
+HOME = "GEMINI_CLI_HOME"
+FOLDERS = ("extensions", "history", "tmp")
+FILES = (
+    "google_accounts.json",
+    "installation_id",
+    "oauth_creds.json",
+    "projects.json",
+    "trustedFolders.json",
+)
+"""What it makes in its folder; it is the person's, whether it is there already or not."""
+NOTES = ("Settings that you change in this session are not kept; logins and conversations are.",)
+
+
 def targets(place: InstallPlace, programs: Programs) -> list[Target]:
     """The entries of its `settings.json`."""
-    root = place.project if place.scope == "project" else place.env.get("GEMINI_CLI_HOME") or place.home
-    server = {"command": programs.server[0], "args": list(programs.server[1:]), "trust": True}
+    root = place.project if place.scope == "project" else place.env.get(HOME) or place.home
+    entries = (MemberEntry(("mcpServers", SERVER), _server(programs)), *_hooks(programs))
+    return [
+        Target(path=os.path.join(root, ".gemini", "settings.json"), format="json_comments", entries=entries)
+    ]
+
+
+def session(place: RunPlace) -> RunStart:
+    """A home for its folder: settings of its own, all else leads to the person's.
+
+    It takes settings from no option, and system settings from files of root only.
+    """
+    own = os.path.join(place.env.get(HOME) or place.env.get("HOME", "/nonexistent"), ".gemini")
+    home = os.path.join(place.folder, "home")
+    there = os.listdir(own) if os.path.isdir(own) else []
+    names = {*there, *FILES, *FOLDERS} - {"settings.json"}
+    links = {
+        os.path.join(home, ".gemini", name): os.path.join(own, name) + ("/" if name in FOLDERS else "")
+        for name in sorted(names)
+    }
+    target = Target(
+        path=os.path.join(home, ".gemini", "settings.json"),
+        format="json_comments",
+        entries=(MemberEntry(("mcpServers", SERVER), _server(place.programs)), *_hooks(place.programs)),
+    )
+    copies = ((os.path.join(own, "settings.json"), target),)
+    return RunStart(env={HOME: home}, copies=copies, links=links, notes=NOTES)
+
+
+def _server(programs: Programs) -> dict[str, Any]:
+    return {"command": programs.server[0], "args": list(programs.server[1:]), "trust": True}
+
+
+def _hooks(programs: Programs) -> list[Hooks]:
     guard = ({"matcher": WRITERS}, _hook(programs.guard(KIND)))
-    hooks = [
+    return [
         Hooks(
             event,
             (_hook(programs.gate(KIND) if event in GATED else programs.hook(KIND)),),
@@ -36,10 +83,6 @@ def targets(place: InstallPlace, programs: Programs) -> list[Target]:
             (guard,) if event == "BeforeTool" else (),
         )
         for event in EVENTS
-    ]
-    entries = (MemberEntry(("mcpServers", SERVER), server), *hooks)
-    return [
-        Target(path=os.path.join(root, ".gemini", "settings.json"), format="json_comments", entries=entries)
     ]
 
 

@@ -26,7 +26,7 @@ from tellwire.clients.client import (
     prompt,
 )
 from tellwire.clients.events import Said, Who
-from tellwire.clients.opencode.install import KIND, NAMES, downloaded, package, targets
+from tellwire.clients.opencode.install import KIND, NAMES, downloaded, package, session, targets
 from tellwire.clients.payloads import read_settings
 from tellwire.clients.plugin import EVENT, REFUSAL, PluginHooks, PluginTranscript
 from tellwire.clients.ports import by_plugin
@@ -101,6 +101,7 @@ OPENCODE = Client(
         gated=False,
     ),
     targets=targets,
+    session=session,
     prepare=("debug", "config"),
     downloads=(
         Download(

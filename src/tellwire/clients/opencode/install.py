@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any, cast
 
-from tellwire.clients.client import SERVER, InstallPlace, Programs, Target
+from tellwire.clients.client import SERVER, InstallPlace, Programs, RunPlace, RunStart, Target
 from tellwire.clients.entries import Item, MemberEntry, Rule
-from tellwire.clients.plugin import plugin_target
+from tellwire.clients.plugin import plugin_target, plugin_text
 
 KIND = "opencode"
 ASSET = Path(__file__).with_name("plugin.js")
@@ -62,6 +64,48 @@ def _plugins(place: InstallPlace) -> str:
         return os.path.join(place.project, ".opencode")
     config = place.env.get("XDG_CONFIG_HOME") or os.path.join(place.home, ".config")
     return os.path.join(config, "opencode")
+
+
+CONTENT, SCREEN_CONFIG = "OPENCODE_CONFIG_CONTENT", "OPENCODE_TUI_CONFIG"
+"""Settings in the environment, and a file of settings of its screen; both are merged with all others."""
+
+
+def session(place: RunPlace) -> RunStart:
+    """Settings in the environment, which name plugins in tellwire's home."""
+    plugin, screen, tui = (
+        os.path.join(place.folder, name) for name in ("plugin.js", "screen.js", "tui.json")
+    )
+    known, notes = _known(place.env.get(CONTENT, ""))
+    ours: dict[str, Any] = {
+        **known,
+        "mcp": {**known.get("mcp", {}), SERVER: {"type": "local", "command": list(place.programs.server)}},
+        "plugin": [*known.get("plugin", []), f"file://{plugin}"],
+    }
+    rules = known.get("permission", {})
+    if isinstance(rules, dict):
+        ours["permission"] = {**cast("dict[str, Any]", rules), f"{SERVER}_*": "allow"}
+    env = {CONTENT: json.dumps(ours)}
+    files = {
+        plugin: plugin_text(ASSET, place.programs),
+        screen: plugin_text(SCREEN_ASSET, place.programs),
+        tui: json.dumps({**SCREEN_SCHEMA, "plugin": ["./screen.js"]}),
+    }
+    if place.env.get(SCREEN_CONFIG, tui) == tui:
+        env[SCREEN_CONFIG] = tui
+    else:
+        notes = (*notes, f"{SCREEN_CONFIG} is set: tellwire does not learn which conversation you are in.")
+    return RunStart(env=env, files=files, notes=notes)
+
+
+def _known(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What the person has set in the environment, and what to tell of it."""
+    try:
+        known: Any = json.loads(text or "{}")
+    except ValueError:
+        known = None
+    if isinstance(known, dict):
+        return cast("dict[str, Any]", known), ()
+    return {}, (f"{CONTENT} is not a JSON object; this session does without it.",)
 
 
 def _first(folder: str, names: tuple[str, ...]) -> str:

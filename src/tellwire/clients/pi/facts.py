@@ -11,7 +11,7 @@ from typing import Any
 
 from tellwire.clients.client import Client, EnvRules, LaunchWords, McpTraits, ScreenTraits, Writes, prompt
 from tellwire.clients.events import Said
-from tellwire.clients.pi.install import KIND, targets
+from tellwire.clients.pi.install import KIND, session, targets
 from tellwire.clients.plugin import EVENT, REFUSAL, PluginHooks, PluginTranscript
 from tellwire.clients.ports import by_plugin
 from tellwire.clients.reader import listed, mapping, seconds, string
@@ -62,6 +62,7 @@ PI = Client(
         plain_spaces=True,
     ),
     targets=targets,
+    session=session,
     scratch=("PI_CODING_AGENT_DIR",),
     wakers=by_plugin,
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tellwire.clients.client import SERVER, InstallPlace, Programs, Target
-from tellwire.clients.plugin import plugin_target
+from tellwire.clients.client import SERVER, InstallPlace, Programs, RunPlace, RunStart, Target
+from tellwire.clients.plugin import plugin_target, plugin_text
 
 KIND = "pi"
 ASSET = Path(__file__).with_name("plugin.ts")
@@ -19,3 +19,9 @@ def targets(place: InstallPlace, programs: Programs) -> list[Target]:
     if place.scope == "project":
         folder = os.path.join(place.project, ".pi")
     return [plugin_target(os.path.join(folder, EXTENSION), ASSET, programs)]
+
+
+def session(place: RunPlace) -> RunStart:
+    """The extension by name, from tellwire's home."""
+    path = os.path.join(place.folder, f"{SERVER}.ts")
+    return RunStart(words=("-e", path), files={path: plugin_text(ASSET, place.programs)})

@@ -18,9 +18,9 @@ from tellwire.cli.screen import ERR, Screen, find_screen, write
 from tellwire.cli.speaking import tell_faults
 from tellwire.cli.tables import Column, render_table
 from tellwire.core.limits import Limits
-from tellwire.install import toml_text
 from tellwire.install.files import check_writable, locked, look, refused, write_whole
-from tellwire.install.jsonc import BadTextError
+from tellwire.install.formats import toml_text
+from tellwire.install.formats.jsonc import BadTextError
 from tellwire.paths import home_path
 from tellwire.protocol.docs import field_docs
 from tellwire.protocol.errors import TellwireError

@@ -18,6 +18,7 @@ from tellwire.cli.local.checks import (
     check_diagnosis,
     check_former_home,
     check_home,
+    check_launcher,
     check_machines,
     check_port,
     check_sessions,
@@ -117,6 +118,7 @@ def find_checks(name: str | None) -> tuple[list[Check], AgentRecord | None]:
             agents = ask(ListAgents(all=True), settings=settings, autostart=False).agents
             checks += check_machines(ask(ListMachines(), settings=settings, autostart=False).machines)
     checks += check_port(settings, diagnosis)
+    checks += check_launcher(settings)
     try:
         reports = look_at_clients(words)
     except TellwireError as error:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from tellwire.clients.entries import Entry, Hooks, Item, MemberEntry, Rule, our_hooks, reach
-from tellwire.install import jsonc
-from tellwire.install.entries import has, hook_events, well_grouped
-from tellwire.install.records import Record
+from tellwire.install.entries import Record, has, hook_events, well_grouped
+from tellwire.install.formats import jsonc
 
 EMPTY = "{}\n"
 SEPARATOR = "\n"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from tellwire.clients.client import Format, Target
-from tellwire.clients.entries import Entry, MemberEntry
-from tellwire.clients.plugin import PATH
-from tellwire.install.json_file import JsonText
-from tellwire.install.jsonc import BadTextError
-from tellwire.install.records import Record
-from tellwire.install.toml_file import TomlText
+from tellwire.clients.entries import PLUGIN_PATH, Entry, MemberEntry
+from tellwire.install.entries import Record, TargetText
+from tellwire.install.formats.json_file import JsonText
+from tellwire.install.formats.jsonc import BadTextError
+from tellwire.install.formats.toml_file import TomlText
 
 OURS = "// tellwire's "
 
@@ -53,7 +51,7 @@ class WholeText:
             return {}
         if not text.startswith(OURS):
             raise BadTextError(text, 0, "this file was not written by tellwire")
-        return {PATH[0]: {"text": text}}
+        return {PLUGIN_PATH[0]: {"text": text}}
 
     def apply(self, text: str, entries: Sequence[Entry]) -> str:
         """The text with our entries: our file, whatever was there."""
@@ -78,7 +76,7 @@ class WholeText:
         return {}
 
 
-FORMATS: dict[Format, FileFormat] = {
+FORMATS: dict[str, FileFormat] = {
     "json": JsonText(),
     "json_comments": JsonText(comments=True),
     "jsonc": JsonText(comments=True, commas=True),
@@ -87,6 +85,6 @@ FORMATS: dict[Format, FileFormat] = {
 }
 
 
-def format_of(target: Target) -> FileFormat:
+def format_of(target: TargetText) -> FileFormat:
     """The format of a target's file."""
     return FORMATS[target.format]

@@ -7,11 +7,10 @@ from typing import Any
 
 from tellwire.clients.codex.trust import event_word, trust_keys
 from tellwire.clients.entries import Entry, Hooks, MemberEntry, is_our_hook, our_hooks, reach
-from tellwire.install import toml_text
-from tellwire.install.entries import has, hook_events, well_grouped
-from tellwire.install.jsonc import BadTextError
-from tellwire.install.records import Record
-from tellwire.install.toml_text import Section
+from tellwire.install.entries import Record, has, hook_events, well_grouped
+from tellwire.install.formats import toml_text
+from tellwire.install.formats.jsonc import BadTextError
+from tellwire.install.formats.toml_text import Section
 
 LAST = "last line"
 

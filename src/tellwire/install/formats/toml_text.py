@@ -10,7 +10,7 @@ import re
 import tomllib
 from typing import Any, NamedTuple, cast
 
-from tellwire.install.jsonc import BadTextError
+from tellwire.install.formats.jsonc import BadTextError
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")
