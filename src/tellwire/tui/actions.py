@@ -152,7 +152,7 @@ def start(stage: Stage) -> None:
         return await asking.spawn(stage.desk, *words)
 
     clients = ", ".join(each for each in STARTABLE if each != "command")
-    hint = f"NAME CLIENT TASK, for example: tester {STARTABLE[0]} Run the tests. Clients: {clients}."
+    hint = f"NAME CLIENT TASK, for example: tester {next(iter(STARTABLE))} Run the tests. Clients: {clients}."
     stage.ask(Question("start: ", done, complete, hint=always(hint), kind="start"))
 
 
