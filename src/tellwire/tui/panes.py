@@ -37,8 +37,8 @@ ACTION_KEYS = {
 NO_AGENTS = [
     "No agent is here yet. To start two:",
     "",
-    "  tellwire install all     once: adds tellwire to the agent CLIs found here",
-    "  then start one in each of two terminals, for example claude and codex",
+    "  tellwire run claude codex    in another terminal, in your project",
+    "  then tell one of them to ask the other something",
     "",
     "or press s to start one from here, with a task.",
 ]
