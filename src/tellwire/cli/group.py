@@ -21,7 +21,7 @@ EXIT_INTERRUPTED = 130
 WHOLE = "tellwire.help.all"
 """In a context: the help is to show everything."""
 FIRST = "In a terminal you act as `operator`."
-MORE = "`tellwire help COMMAND` explains one; `tellwire help --all` lists all."
+MORE = "To begin: `tellwire run claude codex`. More: `tellwire help COMMAND` or `--all`."
 JSON_WORDS = ("--json",)
 
 

@@ -202,7 +202,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
     ),
 }
 """By heading of the help, in its order."""
-COMMON = ("run", "install", "list", "send", "chat", "inbox", "needs", "answer", "follow", "doctor")
+COMMON = ("run", "install", "list", "send", "chat", "inbox", "needs", "follow", "doctor")
 """What the short help explains, in this order, as far as there is such a command."""
 SHORT_TITLES = {
     "Agents and topics": "Agents",

@@ -180,10 +180,16 @@ def _next_steps() -> str:
     )
 
 
+def find_program() -> str:
+    """The command `tellwire` of this installation, else the one on the path; empty if there is none."""
+    beside = os.path.join(os.path.dirname(sys.executable), "tellwire")
+    return beside if os.path.exists(beside) else shutil.which("tellwire") or ""
+
+
 def _command() -> str:
     """How this command is typed."""
-    beside = os.path.join(os.path.dirname(sys.executable), "tellwire")
-    return os.path.relpath(beside) if os.path.exists(beside) and not shutil.which("tellwire") else "tellwire"
+    program = "" if shutil.which("tellwire") else find_program()
+    return os.path.relpath(program) if program else "tellwire"
 
 
 def _tell_version(state: BrokerState) -> None:

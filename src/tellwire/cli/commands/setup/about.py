@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import click
 from click.shell_completion import CompletionItem
 
-from tellwire.cli.commands.broker import replace_broker
+from tellwire.cli.commands.broker import find_program, replace_broker
 from tellwire.cli.group import WHOLE
 from tellwire.cli.local.holder import reach_broker
 from tellwire.cli.local.manpage import render_page, render_program_page
@@ -148,7 +148,7 @@ def version(*, as_json: bool) -> int:
         "version": VERSION,
         "broker": None if broker is None else broker.version,
         "python": platform.python_version(),
-        "program": os.path.abspath(sys.argv[0]),
+        "program": os.path.abspath(find_program() or sys.argv[0]),
         "home": str(settings.home),
     }
     if as_json:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from tellwire.cli.commands.broker import find_program
 from tellwire.cli.local.service_files import MANAGERS, ServiceFile, is_ours, service_file, usual_manager
 from tellwire.cli.options import json_option
 from tellwire.cli.render import render_json
@@ -150,8 +150,7 @@ def find_file(manager: str) -> ServiceFile:
 
 def broker_command() -> list[str]:
     """What starts a broker in the foreground: the program that people type, else this interpreter."""
-    program = shutil.which(sys.argv[0]) if os.path.basename(sys.argv[0]) == "tellwire" else None
-    program = program or shutil.which("tellwire")
+    program = find_program()
     if program:
         return [os.path.abspath(program), "up"]
     start = "import sys; from tellwire.cli.main import main; sys.argv = ['tellwire', 'up']; main()"
