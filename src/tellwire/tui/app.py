@@ -39,7 +39,7 @@ log = logging.getLogger("tellwire.tui")
 TICK_S = 1.0
 FRESH_MAX = 1_000
 Job: TypeAlias = Coroutine[Any, Any, None]
-ASK_S = 0.5
+ASK_S = 3.0
 """Between two questions to the broker for what it tells of conversations."""
 LIGHT_FROM = 7
 """Background colours of COLORFGBG from here on are light, except for 8."""
@@ -94,7 +94,9 @@ class Follower:
                 await talk.load(self._desk.wire, model)
                 self._repaint({"messages"})
 
-        if talk is not None and (talk.stale or any(talk.concerns(event) for event in fresh[:FRESH_MAX])):
+        if talk is not None and (
+            talk.stale or any(talk.concerns(event, model) for event in fresh[:FRESH_MAX])
+        ):
             talk.stale = False
             self._work(load())
 

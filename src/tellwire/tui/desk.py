@@ -79,9 +79,12 @@ class Talk:
                 whole.states, whole.evidence = message.states, message.evidence
         return sorted(merged.values(), key=lambda each: (len(each.id), each.id))
 
-    def concerns(self, event: FeedEvent) -> bool:
+    def concerns(self, event: FeedEvent, model: Model) -> bool:
         """Whether an event may have changed what the broker tells of it."""
-        return any(each in self._loaded for each in event.ids) or event.type == "message_queued"
+        if any(each in self._loaded for each in event.ids):
+            return True
+        new = event.ids if event.type == "message_queued" else []
+        return any(key_of(model.messages[each]) == self.key for each in new if each in model.messages)
 
 
 def _as_message(model: Model, record: HistoryRecord) -> Message:
