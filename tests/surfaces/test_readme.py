@@ -82,7 +82,7 @@ class Terminal:
             ready, _, _ = select.select([self._screen], [], [], left)
             assert ready, f"nothing more within {WITHIN_S} s: {seen!r}"
             seen += os.read(self._screen, 65_536).decode(errors="replace").replace("\r\n", "\n")
-            if "[y/N]" in seen and not answered:
+            if "[y/N" in seen and not answered:
                 answered = True
                 os.write(self._screen, b"y\n")
         return seen
