@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import sys
@@ -10,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from tellwire.install.endpoint import peek_endpoint
 from tests.end_to_end.claude import Claude
-from tests.end_to_end.clients import ROOT, SERVER, Client
+from tests.end_to_end.clients import ROOT, SERVER, Client, run
 from tests.end_to_end.gemini import Gemini
 from tests.end_to_end.model import Model
 from tests.end_to_end.programs import PROGRAMS
 from tests.end_to_end.script import call, say
-from tests.end_to_end.stage import END, FINAL, INSTALL_S, QUESTION, Stage, once
+from tests.end_to_end.stage import END, FINAL, INSTALL_S, PROMPT, QUESTION, Stage, is_served, once
 from tests.end_to_end.terminal import Terminal
 from tests.end_to_end.test_matrix_idle import READY, settle, wake
 from tests.end_to_end.trust import cautious, trust
-from tests.integration.world import Home, Join, take
+from tests.integration.world import Home, Join, take, until
 
 GEMINI_RULE = f'[[rule]]\nmcpName = "{SERVER}"\ntoolName = "*"\ndecision = "allow"\npriority = 100\n'
 """An extension cannot allow its own tools, and without a terminal Gemini CLI cannot ask."""
@@ -46,6 +48,14 @@ COMMANDS: dict[str, Callable[[str], list[list[str]]]] = {
 """What a person types, after the name of the program; the clients' own validators first."""
 
 
+PLUGGED = ("opencode", "pi")
+"""Clients whose plugin asks the broker over HTTP: without `install` that begins with their first session."""
+
+
+def is_open(home: Home) -> bool:
+    return peek_endpoint(str(home.path)) is not None and is_served(home)
+
+
 def run_client(client: Client, words: Sequence[str]) -> str:
     """One command of the client that needs no model."""
     done = subprocess.run(
@@ -64,8 +74,13 @@ def run_client(client: Client, words: Sequence[str]) -> str:
 
 @pytest.fixture
 def market(tmp_path: Path) -> str:
-    """As somebody has it who fetched the repository."""
-    return str(shutil.copytree(ROOT / "market", tmp_path / "market"))
+    """As somebody has it who fetched the repository; Codex waits for the tools, however busy the machine."""
+    copy = shutil.copytree(ROOT / "market", tmp_path / "market")
+    servers = copy / "codex" / ".mcp.json"
+    servers.write_text(
+        servers.read_text("utf-8").replace('"env_vars"', '"required": true, "env_vars"'), "utf-8"
+    )
+    return str(copy)
 
 
 @pytest.fixture
@@ -93,8 +108,16 @@ async def test_a_client_that_got_tellwire_from_its_market_has_the_tools_and_the_
         run_client(client, words)
     stage = Stage(client.short, home, model, tmp_path)
     stage.client, stage.alice = client, await join("alice")
-    steps = (call("agent_send", to="alice", body="I have begun."), END)
-    ran, (sent,) = await stage.during_turn([QUESTION], *steps)
+    release = asyncio.Event()
+    stage.play(call("agent_send", to="alice", body="I have begun.")._replace(hold=release), END)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(run(client, PROMPT))
+        await stage.request()
+        if client.short in PLUGGED:
+            await until(lambda: is_open(home), what="the door for plugins")
+        (sent,) = await stage.send(QUESTION)
+        release.set()
+    ran = running.result()
     assert ran.text.endswith(FINAL)
     (begun,) = await take(stage.alice, 1)
     assert (begun.sender, begun.body) == (stage.agent, "I have begun.")
