@@ -316,7 +316,7 @@ async def test_a_foreground_broker_tells_how_to_join_and_ends_at_a_signal(home: 
         async with asyncio.timeout(WITHIN_S):
             said = b"".join([await broker.stdout.readline() for _ in range(6)]).decode()
         assert str(home.settings.socket) in said
-        assert "tellwire.connect(" in said
+        assert "Run two agents" in said
         assert "ok" in await (await raw("alice")).call("list_agents")
         assert home.tellwire("up").returncode == 75
         broker.terminate()

@@ -31,6 +31,18 @@ FROM_THE_BROKER = {
     "timeout": "a command is more patient than a test can be; see below",
     # what needs agents with clients of their own: reached by their tools, or by the core alone
     "peer_self": "test_lineage_mcp",
+    # what needs another machine
+    "unknown_machine": "test_two_machines",
+    "machine_removed": "test_two_machines",
+    "machine_full": "kills_carrier",
+    "machine_too_old": "test_two_machines",
+    "label_taken": "test_two_machines, test_pairing",
+    "invite_invalid": "test_pairing",
+    "invite_used": "test_pairing, test_pairing_machines",
+    "identity_copied": "test_seal, test_pairing_machines",
+    "not_paired": "test_seal",
+    "not_across_machines": "test_two_machines",
+    "carrier_unreachable": "test_pairing_machines",
     "not_visible": "test_lineage_mcp",
     "agent_gone": "test_lineage_mcp, test_mcp_links",
     "link_closed": "test_mcp_links",

@@ -289,8 +289,8 @@ def test_a_small_message_may_be_fetched_by_its_id(mesh: Fetching) -> None:
         mesh.take("bob", "2", id=second)
 
 
-def test_an_empty_message_has_one_page(mesh: Fetching) -> None:
-    (message,) = mesh.mail("")
+def test_a_message_of_one_sign_has_one_page(mesh: Fetching) -> None:
+    (message,) = mesh.mail("x")
     assert (ids(mesh.take("bob", "1", id=message)), mesh.leased("bob")) == ([message], [message])
 
 

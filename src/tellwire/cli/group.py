@@ -21,7 +21,7 @@ EXIT_INTERRUPTED = 130
 WHOLE = "tellwire.help.all"
 """In a context: the help is to show everything."""
 FIRST = "In a terminal you act as `operator`."
-MORE = "To begin: `tellwire run claude codex`. More: `tellwire help COMMAND` or `--all`."
+MORE = "To begin: `tellwire run {} {}`. More: `tellwire help COMMAND` or `--all`."
 JSON_WORDS = ("--json",)
 
 
@@ -91,7 +91,9 @@ class Group(click.Group):
         with formatter.indentation():
             formatter.write_dl([(title, ", ".join(names)) for title, names in groups.items() if names])
         formatter.write_paragraph()
-        formatter.write(f"{MORE}\n")
+        from tellwire.clients import CLIENTS  # noqa: PLC0415 - start-up speed: only the help names clients
+
+        formatter.write(f"{MORE.format(CLIENTS[0].program, CLIENTS[1].program)}\n")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Section by section."""

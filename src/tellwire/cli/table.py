@@ -205,6 +205,8 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
 COMMON = ("run", "install", "list", "send", "chat", "inbox", "needs", "follow", "doctor")
 """What the short help explains, in this order, as far as there is such a command."""
 SHORT_TITLES = {
+    "The console": "Messages",
+    "Other machines": "Agents",
     "Agents and topics": "Agents",
     "Peers, scopes and children": "Children",
     "Agent CLIs and other MCP clients": "Setup",

@@ -23,6 +23,7 @@ import msgspec
 from tellwire.clients.client import LAUNCHER, Programs
 from tellwire.install.files import locked, read_bytes, write_whole
 from tellwire.install.removal import remove_launcher
+from tellwire.system.files import replace_link
 
 HOOK = "lib/tellwire/relay/hook.py"
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -158,8 +159,4 @@ def link(to: str, path: str) -> None:
     with suppress(OSError):
         if os.readlink(path) == to:
             return
-    fresh = f"{path}.new"
-    with suppress(FileNotFoundError):
-        os.unlink(fresh)
-    os.symlink(to, fresh)
-    os.replace(fresh, path)
+    replace_link(to, path)

@@ -71,3 +71,12 @@ def _open_beside(folder: str, name: str, mode: int, *, shared: bool) -> tuple[in
         return tempfile.mkstemp(prefix=f".{name}.tellwire-", dir=folder)
     fresh = os.path.join(folder, f".{name}.new")
     return os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode), fresh
+
+
+def replace_link(to: str, path: str) -> None:
+    """Point a symbolic link elsewhere at once: no moment passes in which it is missing."""
+    fresh = f"{path}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(fresh)
+    os.symlink(to, fresh)
+    os.replace(fresh, path)

@@ -20,6 +20,7 @@ from tellwire.protocol.errors import TellwireError
 from tellwire.protocol.operations.needs import Notice
 from tellwire.sdk.connect import broker_address
 from tellwire.settings import Settings
+from tellwire.system.tasks import Tasks, owned
 from tellwire.tui import actions, asking, panes
 from tellwire.tui.board import Board
 from tellwire.tui.bridge import Bridge, LiveWire, Wire
@@ -131,7 +132,7 @@ class Console(App[None]):
         self._palette = Palette(THEMES[look.theme], _ellipsis(self.desk.signs))
         self._seen: set[str] = set()
         """Messages to the person that were on screen at the last tick."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._watching: asyncio.Task[None] | None = None
         self._lost_at = 0.0
         self.failed: TellwireError | None = None
@@ -148,7 +149,7 @@ class Console(App[None]):
         self.look_like(self._palette.theme.name)
         self.board.select("agents")
         self.set_interval(TICK_S, self._tick)
-        self._watching = asyncio.create_task(self._watch())
+        self._watching = owned(self._watch())
 
     def _look(self) -> Palette:
         return self._palette
@@ -258,7 +259,8 @@ class Console(App[None]):
 
     def on_unmount(self) -> None:
         self.follower.stop()
-        for task in (*self._tasks, *([self._watching] if self._watching else [])):
+        self._tasks.cancel()
+        for task in [self._watching] if self._watching else []:
             task.cancel()
 
     def paint(self) -> None:
@@ -289,7 +291,7 @@ class Console(App[None]):
     # -- doing ----------------------------------------------------------------------------------------
 
     def work(self, job: Job) -> None:
-        """Do something beside the screen; a refusal is told."""
+        """Run something in the background; a refusal is shown."""
 
         async def guarded() -> None:
             try:
@@ -300,9 +302,7 @@ class Console(App[None]):
                 log.exception("a job of the console failed")
                 self.foot.refuse(TellwireError("internal", f"That failed: {error!r}."))
 
-        task = asyncio.create_task(guarded())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.run(guarded())
 
     @property
     def busy(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from tellwire.clients import CLIENTS
 from tellwire.protocol.operations.feed import FeedEvent
 from tellwire.tui.commands import COMMANDS, KEYS
 from tellwire.tui.desk import Desk
@@ -37,7 +38,7 @@ ACTION_KEYS = {
 NO_AGENTS = [
     "No agent is here yet. To start two:",
     "",
-    "  tellwire run claude codex    in another terminal, in your project",
+    f"  tellwire run {CLIENTS[0].program} {CLIENTS[1].program}    in another terminal, in your project",
     "  then tell one of them to ask the other something",
     "",
     "or press s to start one from here, with a task.",

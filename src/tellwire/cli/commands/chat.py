@@ -25,6 +25,7 @@ from tellwire.cli.words import BODY_BYTES_MAX, is_sendable
 from tellwire.protocol.addresses import BROADCAST, LINK
 from tellwire.protocol.errors import ERRORS, TellwireError
 from tellwire.sdk.agent import Message
+from tellwire.system.tasks import owned
 
 PROMPT = "you> "
 LOOK_S = 3_600.0
@@ -122,11 +123,11 @@ class Talk:
         self._to = peer.name
         if find_screen().person and not self._view.as_json:
             self._view.tell(f"Talking to {peer.name}, who is {peer.status}. Ctrl-D ends the chat.\n")
-        hearing = asyncio.create_task(self._hear())
+        hearing = owned(self._hear())
         try:
             code = await self._speak()
             if code == 0 and self._last and patience_s:
-                waiting = asyncio.create_task(self._answered.wait())
+                waiting = owned(self._answered.wait())
                 await asyncio.wait(
                     [waiting, hearing], timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
                 )
@@ -167,8 +168,8 @@ class Talk:
 async def talk_on_link(me: Speaker, link: str, view: View) -> int:
     """With all members: what is said there is shown, our own words too."""
     reader = LinkReader(link, as_json=view.as_json)
-    following = asyncio.create_task(reader.run(0))
-    speaking = asyncio.create_task(_speak_on(me, link, view, reader.ready))
+    following = owned(reader.run(0))
+    speaking = owned(_speak_on(me, link, view, reader.ready))
     try:
         await asyncio.wait([following, speaking], return_when=asyncio.FIRST_COMPLETED)
         if following.done():

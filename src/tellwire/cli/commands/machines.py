@@ -93,9 +93,9 @@ def machine(ctx: click.Context, *, as_json: bool) -> int:
 
     \b
     Examples:
-      tellwire machine                       (list them)
-      tellwire machine add desk              (any ssh destination; tellwire must be installed there)
-      tellwire machine invite --carrier rediss://tellwire:PASSWORD@redis.example:6379/0
+      tellwire machine                (list them)
+      tellwire machine add desk       (an ssh destination that has tellwire)
+      tellwire machine invite --carrier rediss://USER:PASSWORD@HOST:6379/0
       tellwire machine show desk
       tellwire machine remove desk
     """
