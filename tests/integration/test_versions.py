@@ -23,7 +23,7 @@ async def test_the_listing_names_a_session_whose_version_is_not_known_to_work(ho
         listed = home.tellwire("list", "--all").stdout
         assert f"new: {words}" in " ".join(listed.split())
         assert "fine: " not in listed
-        assert words in " ".join(home.tellwire("info", "new").stdout.split())
+        assert words.partition(":")[0] in home.tellwire("info", "new").stdout
         doubts = {
             each["name"]: each["doubt"]
             for each in json.loads(home.tellwire("list", "--all", "--json").stdout)["agents"]

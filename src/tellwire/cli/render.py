@@ -168,7 +168,6 @@ def render_agent(agent: Facts, *, now: float, screen: Screen) -> str:
         ("wake", wake_words(agent)),
         ("reach", agent.get("unreached", "")),
         ("version", agent.get("doubt", "")),
-        ("version", agent.get("doubt", "")),
         *((f"path {clean(path['name'])}", _path(path, now)) for path in agent.get("paths", [])),
     ]
     return render_pairs(rows, screen)
