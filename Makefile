@@ -39,11 +39,16 @@ test-setup:
 	@scripts/setup-debs openssh-server openssh-client sudo cron redis-server
 	@scripts/setup-wheels
 
+WITHOUT_PROGRAMS = --ignore=tests/mcp --ignore=tests/end_to_end
+
 # Six at a time on two cores: the tests of processes wait more than they work. All tests of a file run in one
 # worker, the longest files first (tests/conftest.py). The counter counts tests that are done.
+# What fails is played once more, alone, and that is told: a test that fails twice fails the run.
 test: test-setup ## run the whole test suite, but for what needs foreign programs (WORKERS=6)
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-		-o console_output_style=count --ignore=tests/mcp --ignore=tests/end_to_end
+		-o console_output_style=count $(WITHOUT_PROGRAMS) || { \
+		echo '=== unsteady: what failed is played again, alone'; \
+		$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none $(WITHOUT_PROGRAMS); }
 
 node-setup: dev-setup
 	@scripts/setup-node
