@@ -264,7 +264,7 @@ def test_the_look_follows_the_terminal(
 
 async def test_without_an_agent_it_says_how_to_start_two() -> None:
     async with World().console((80, 24)) as screen:
-        await screen.shows("No agent is here yet. To start two:", "tellwire install all", "press s")
+        await screen.shows("No agent is here yet. To start two:", "tellwire run claude codex", "press s")
 
 
 async def test_themes_change_while_it_runs() -> None:
